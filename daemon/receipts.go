@@ -8,6 +8,8 @@ import (
 	"polis/daemon/api"
 	"polis/daemon/config"
 	"polis/daemon/layout"
+	"polis/daemon/policyrecord"
+	"polis/daemon/provenance"
 	"polis/daemon/receipt"
 )
 
@@ -18,9 +20,10 @@ func (d *Daemon) openReceipts(ctx context.Context) {
 	d.receipts.Open(ctx)
 }
 
-// newReceipts makes the receipts of a workspace. Nothing is read yet.
-func (d *Daemon) newReceipts(name string) *receipt.Store {
-	return &receipt.Store{Dir: layout.Receipts(d.Config.WorkspacesDir, name), Workspace: name, Log: d.Log, Now: time.Now,
+// newReceipts makes the receipts of a workspace, and beside them the records of what its agents use.
+// Nothing is read yet.
+func (d *Daemon) newReceipts(name string) (*receipt.Store, *policyrecord.Book) {
+	s := &receipt.Store{Dir: layout.Receipts(d.Config.WorkspacesDir, name), Workspace: name, Log: d.Log, Now: time.Now,
 		Limits: func() receipt.Limits {
 			c := d.live().Receipts
 			return receipt.Limits{MaxBytes: int64(c.MaxMB) << 20, AgentBytes: int64(c.AgentMB) << 20, Keep: time.Duration(c.Keep)}
@@ -30,6 +33,7 @@ func (d *Daemon) newReceipts(name string) *receipt.Store {
 			return err == nil && of == name
 		},
 		Cut: func(log string, bytes int64) { d.hub.Publish(receipt.CutEvent(name, log, bytes)) }}
+	return s, &policyrecord.Book{Dir: s.AgentDir, Log: d.Log}
 }
 
 func (d *Daemon) workspacesOfAgents() map[string]string {
@@ -59,6 +63,7 @@ func (d *Daemon) closeReceipts() {
 		return
 	}
 	d.receipts.Close()
+	d.closeRecords()
 	for name, s := range d.receiptStores() {
 		if err := s.Close(); err != nil { // a full disk: the next start finds the end missing
 			d.Log.Error("receipts not closed", "workspace", name, "err", err)
@@ -107,6 +112,24 @@ func (b *backend) VerifyReceipts(ctx context.Context, workspace, head string) (a
 	v, err := s.Verify(ctx, head)
 	v.Fault = receipt.FaultText(b.receipts.Fault())
 	return v, err
+}
+
+// Provenance writes in-toto statements about the merges of a workspace.
+func (b *backend) Provenance(ctx context.Context, workspace string, entry uint64, to io.Writer) error {
+	s, err := b.receiptsOf(workspace)
+	if err != nil {
+		return err
+	}
+	b.Recorded(ctx)
+	for _, w := range b.gitWorkspaces(s.Workspace) {
+		p := &provenance.Source{Workspace: s.Workspace, Receipts: s, Commits: w.git.Bare()}
+		return p.Export(ctx, entry, to)
+	}
+	ws, err := b.Workspace(s.Workspace)
+	if err == nil {
+		err = ws.NeedsGit("it has no merges")
+	}
+	return err
 }
 
 // ExportReceipts writes all receipts as lines of JSON.

@@ -38,6 +38,18 @@ func (h snapshotHost) Still(ctx context.Context, name, reason string, act func(c
 	return h.w.d.agents.Still(ctx, name, "have a snapshot", reason, func(ctx context.Context, a agent.Held) error { return h.read(ctx, a, act) })
 }
 
+// Hold keeps other operations of the agent from beginning.
+func (h snapshotHost) Hold(ctx context.Context, name string, act func(context.Context, timeline.Still) error) error {
+	return h.w.d.agents.Hold(ctx, name, "have a snapshot", func(ctx context.Context, a agent.Held) error { return act(ctx, h.still(a)) })
+}
+
+// still holds the processes of an agent, and opens its files.
+func (h snapshotHost) still(a agent.Held) timeline.Still {
+	return func(ctx context.Context, reason string, act func(context.Context, timeline.Tree) error) error {
+		return a.Still(ctx, reason, func(ctx context.Context, a agent.Held) error { return h.read(ctx, a, act) })
+	}
+}
+
 // Read opens the agent's files below its view while it may change them.
 func (h snapshotHost) Read(ctx context.Context, name string, act func(context.Context, timeline.Tree) error) error {
 	a, err := h.w.d.agents.Reach(name)
@@ -63,7 +75,7 @@ func (h snapshotHost) read(ctx context.Context, a agent.Held, act func(context.C
 	}
 	defer func() { err = errors.Join(err, rules.Close()) }()
 	k := a.Copy()
-	_, set, err := d.reading(k.Policy)
+	_, set, err := d.reading(k.Rules())
 	if err != nil {
 		return err
 	}
@@ -76,7 +88,7 @@ func (h snapshotHost) read(ctx context.Context, a agent.Held, act func(context.C
 			return timeline.ChangesOf(a.Changes(ctx, wire.ChangesRequest{Since: since}))
 		},
 		Note: func(ctx context.Context, paths []string) error {
-			_, err := a.Changes(ctx, wire.ChangesRequest{Add: wire.Names(paths)})
+			_, err := a.Changes(ctx, wire.Noting(paths, "more files were restored than are remembered"))
 			return err
 		},
 		Index:    func() (timeline.Index, error) { return timeline.IndexOf(h.w.git.Index(name)) },
@@ -153,7 +165,14 @@ func (b *backend) Snapshot(ctx context.Context, id string) (api.Snapshot, error)
 	if err != nil {
 		return api.Snapshot{}, err
 	}
-	return t.Describe(ctx, id)
+	s, err := t.Describe(ctx, id)
+	if err != nil {
+		return s, err
+	}
+	if s.MountedAt, err = b.agents.MountedAt(ctx, s.Agent, id); err != nil {
+		b.Daemon.Log.Warn("mounts of snapshots not read", "agent", s.Agent, "err", err)
+	}
+	return s, nil
 }
 
 // SnapshotFiles returns what a snapshot has.
@@ -192,6 +211,25 @@ func (b *backend) VerifySnapshot(ctx context.Context, id string) (api.SnapshotCh
 	return t.Verify(ctx, id)
 }
 
+// CompareSnapshot is VerifySnapshot, and compares the files of an agent of the same workspace with it;
+// "" is the agent that it is of.
+func (b *backend) CompareSnapshot(ctx context.Context, id, agent string) (api.SnapshotCheck, error) {
+	t, err := b.timelineWith(ctx, id)
+	if err != nil {
+		return api.SnapshotCheck{}, err
+	}
+	if agent != "" {
+		of, err := b.timelineOf(agent)
+		if err != nil {
+			return api.SnapshotCheck{}, err
+		}
+		if of != t {
+			return api.SnapshotCheck{}, api.Errorf(api.CodeBadRequest, "agent %s is of workspace %s, and snapshot %s is of workspace %s", agent, of.Workspace, id, t.Workspace).WithHint("polisctl snapshot list")
+		}
+	}
+	return t.Compare(ctx, id, agent)
+}
+
 // RestoreSnapshot brings an agent's files back to a snapshot.
 func (b *backend) RestoreSnapshot(ctx context.Context, id string, req api.SnapshotRestoreRequest) (api.SnapshotRestored, error) {
 	t, err := b.timelineWith(ctx, id)
@@ -206,6 +244,11 @@ func (b *backend) RemoveSnapshot(ctx context.Context, id string) (api.Snapshot, 
 	t, err := b.timelineWith(ctx, id)
 	if err != nil {
 		return api.Snapshot{}, err
+	}
+	if rec, ok, err := t.Find(ctx, id); err == nil && ok {
+		if _, err := b.agents.UnmountSnapshot(ctx, rec.Agent, id); err != nil && api.CodeOf(err) != api.CodeNotFound {
+			return api.Snapshot{}, err
+		}
 	}
 	r, err := t.Remove(ctx, id)
 	if err != nil {

@@ -2,16 +2,12 @@ package cas
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"io/fs"
 	"os"
 	"sync"
-
-	"golang.org/x/sys/unix"
 )
 
 const (
@@ -21,7 +17,7 @@ const (
 
 // Store is the store of one directory. One process has it open; it is safe for concurrent use.
 type Store struct {
-	root *os.Root
+	Objects
 	turn chan struct{}
 
 	mu    sync.Mutex
@@ -40,7 +36,7 @@ func Open(ctx context.Context, dir string) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the store: %w", err)
 	}
-	s := &Store{root: root, turn: make(chan struct{}, 1)}
+	s := &Store{Objects: Objects{root: root}, turn: make(chan struct{}, 1)}
 	if err := s.prepare(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the store: %w", err), root.Close())
 	}
@@ -68,9 +64,6 @@ func (s *Store) prepare(ctx context.Context) error {
 		return nil
 	})
 }
-
-// Close closes the store. No batch may be open.
-func (s *Store) Close() error { return s.root.Close() }
 
 // Used returns the number of bytes and of objects.
 func (s *Store) Used() (bytes int64, objects int) {
@@ -149,81 +142,6 @@ func (s *Store) has(h Hash, size int64) bool {
 func (s *Store) intact(h Hash) bool {
 	_, err := s.Copy(io.Discard, h)
 	return err == nil
-}
-
-// Has reports whether an object is there. Its content is not read.
-func (s *Store) Has(h Hash) bool {
-	fi, err := s.root.Lstat(path(h))
-	return err == nil && fi.Mode().IsRegular()
-}
-
-// Reader reads an object and compares it with its hash. The last Read returns ErrCorrupt instead of
-// io.EOF if the content is not what the name says: the caller must not use what it read before.
-type Reader struct {
-	want Hash
-	f    *os.File
-	sum  hash.Hash
-	// Size is the number of bytes of the file.
-	Size int64
-}
-
-// Open opens an object, or returns ErrMissing. The caller closes it.
-func (s *Store) Open(h Hash) (*Reader, error) {
-	f, err := s.root.OpenFile(path(h), os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s: %w", h, ErrMissing)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", h, err)
-	}
-	fi, err := f.Stat()
-	if err == nil && !fi.Mode().IsRegular() {
-		err = ErrCorrupt
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open %s: %w", h, err), f.Close())
-	}
-	return &Reader{want: h, f: f, sum: sha256.New(), Size: fi.Size()}, nil
-}
-
-// Read implements io.Reader.
-func (r *Reader) Read(p []byte) (int, error) {
-	n, err := r.f.Read(p)
-	r.sum.Write(p[:n])
-	if errors.Is(err, io.EOF) && Hash(r.sum.Sum(nil)) != r.want {
-		return n, fmt.Errorf("%s: %w", r.want, ErrCorrupt)
-	}
-	return n, err
-}
-
-// Close closes the object.
-func (r *Reader) Close() error { return r.f.Close() }
-
-// Bytes returns an object of at most limit bytes.
-func (s *Store) Bytes(h Hash, limit int64) ([]byte, error) {
-	r, err := s.Open(h)
-	if err != nil {
-		return nil, err
-	}
-	defer r.f.Close()
-	if r.Size > limit {
-		return nil, fmt.Errorf("%s has %d bytes, and at most %d are read", h, r.Size, limit)
-	}
-	b, err := io.ReadAll(r)
-	if err != nil {
-		return nil, err
-	}
-	return b, nil
-}
-
-// Copy writes an object to w. After an error, what w has is worthless.
-func (s *Store) Copy(w io.Writer, h Hash) (int64, error) {
-	r, err := s.Open(h)
-	if err != nil {
-		return 0, err
-	}
-	defer r.f.Close()
-	return io.Copy(w, r)
 }
 
 // Swept is what Sweep removed.

@@ -87,6 +87,20 @@ func (r *Recorder) Close() {
 	r.flush(true)
 }
 
+// Missed notes that entries of an agent are missing, which its log says as soon as it can be written.
+func (r *Recorder) Missed(agent string) {
+	r.init()
+	if ws := r.Workspaces()[agent]; ws != "" {
+		r.mu.Lock()
+		r.dropped[target{ws, agent}]++
+		r.mu.Unlock()
+	}
+	select {
+	case r.in.wake <- struct{}{}:
+	default:
+	}
+}
+
 // Settle returns when everything that was put before it is durable or cannot be written, or ctx ends.
 func (r *Recorder) Settle(ctx context.Context) {
 	r.init()

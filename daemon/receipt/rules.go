@@ -1,6 +1,7 @@
 package receipt
 
 import (
+	"fmt"
 	"strings"
 
 	"polis/daemon/api"
@@ -23,7 +24,7 @@ func Recorded(e api.Event) bool {
 func byAgent(typ string) bool {
 	switch typ {
 	case api.EventDenied, api.EventLockConflict, api.EventLock, api.EventLockLost, api.EventLockBehind, api.EventApprovalAsked, api.EventApprovalGone,
-		api.EventOOM, api.EventPids, api.EventDisk, api.EventFiles, api.EventConnections, api.EventRemote, api.EventMissed, api.EventAgentRef:
+		api.EventOOM, api.EventPids, api.EventDisk, api.EventFiles, api.EventConnections, api.EventRemote, api.EventMissed, api.EventAgentRef, api.EventModelUsed, api.EventModelKey, api.EventServiceCall:
 		return true
 	}
 	return false
@@ -32,5 +33,8 @@ func byAgent(typ string) bool {
 // sameness is what equal events of one agent have in common: they become one entry with a count.
 func sameness(e api.Event) string {
 	text := func(key string) string { s, _ := e.Data[key].(string); return s }
-	return strings.Join([]string{e.Type, string(e.Code), text("op"), text("path"), text("program"), text("holder"), text("id"), text("ref")}, "\x00")
+	if e.Type == api.EventModelUsed { // a later one has other sums
+		return fmt.Sprint(e.Type, e.Data["task"], e.Data["requests"])
+	}
+	return strings.Join([]string{e.Type, string(e.Code), text("service"), text("op"), text("path"), text("program"), text("holder"), text("id"), text("ref")}, "\x00")
 }

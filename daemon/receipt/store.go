@@ -55,6 +55,10 @@ func (s *Store) dir(name string) string {
 	return filepath.Join(s.Dir, agentsDir, name)
 }
 
+// AgentDir is the directory of an agent's log. What else is in it is removed with the log, when the
+// receipts of a removed agent are.
+func (s *Store) AgentDir(name string) string { return s.dir(name) }
+
 // log returns an open log. s.mu is held.
 func (s *Store) log(name string) (*Log, error) {
 	if s.closed {

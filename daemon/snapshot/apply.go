@@ -150,15 +150,24 @@ func inTheWay(err error) error {
 	return err
 }
 
-// file writes a file that has no name, and then replaces the one that is there.
+// file writes a file. If there is one, a file that has no name is complete before it replaces that. Without
+// one it is written by its name: ext4 links files without a name into a list on the disk, which costs
+// more than to write a small one.
 func (a *applier) file(e *Entry) error {
 	dir, name, err := a.parent(e.Path)
 	if err != nil {
 		return err
 	}
 	defer dir.Close()
+	err = a.fileByName(dir, name, e)
+	if !errors.Is(err, unix.EEXIST) {
+		return err
+	}
 	fd, err := unix.Openat(int(dir.Fd()), ".", unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
 	if errors.Is(err, unix.EOPNOTSUPP) {
+		if err := unlinkFile(dir, name); err != nil {
+			return err
+		}
 		return a.fileByName(dir, name, e)
 	}
 	if err != nil {
@@ -175,18 +184,18 @@ func (a *applier) file(e *Entry) error {
 	return unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", f.Fd()), int(dir.Fd()), name, unix.AT_SYMLINK_FOLLOW)
 }
 
-// fileByName is for file systems without O_TMPFILE.
+// fileByName makes a file where there is none.
 func (a *applier) fileByName(dir *os.File, name string, e *Entry) error {
-	if err := unlinkFile(dir, name); err != nil {
-		return err
-	}
 	fd, err := unix.Openat(int(dir.Fd()), name, unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return inTheWay(err)
 	}
 	f := os.NewFile(uintptr(fd), name)
 	defer f.Close()
-	return a.fill(f, e)
+	if err := a.fill(f, e); err != nil {
+		return errors.Join(err, unlinkFile(dir, name)) // it is not complete
+	}
+	return nil
 }
 
 func unlinkFile(dir *os.File, name string) error {

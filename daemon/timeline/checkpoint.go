@@ -1,31 +1,15 @@
 package timeline
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"polis/daemon/api"
 	"polis/daemon/failpoint"
 )
-
-// Mark is why a checkpoint is made.
-type Mark struct {
-	// Why is one of the constants api.SnapshotBy; Note is for people.
-	Why, Note string
-	// Task is the number of the task that begins, else 0.
-	Task int
-	// Quick makes no checkpoint if all of a large tree must be read: errors.Is(err, ErrLarge).
-	Quick bool
-	// Still replaces Host.Still; nil does not.
-	Still func(ctx context.Context, agent, reason string, act func(context.Context, Tree) error) error
-}
 
 // Checkpoint saves what has changed in an agent's files since its last checkpoint, and its index. If
 // nothing has, it makes none, and returns the last one and false.
@@ -50,7 +34,15 @@ func (t *Timeline) Checkpoint(ctx context.Context, agent string, mark Mark) (api
 }
 
 // checkpoint makes a checkpoint. With limited it is ErrLarge to read the whole tree.
-func (t *Timeline) checkpoint(ctx context.Context, agent string, mark Mark, limited bool) (api.Snapshot, bool, error) {
+func (t *Timeline) checkpoint(ctx context.Context, agent string, mark Mark, limited bool) (s api.Snapshot, made bool, err error) {
+	if mark.Still == nil {
+		err = t.Host.Hold(ctx, agent, func(ctx context.Context, still Still) (err error) {
+			mark.Still = still
+			s, made, err = t.checkpoint(ctx, agent, mark, limited)
+			return err
+		})
+		return s, made, err
+	}
 	w, err := t.begin(ctx, agent)
 	if err != nil {
 		return api.Snapshot{}, false, err
@@ -58,12 +50,8 @@ func (t *Timeline) checkpoint(ctx context.Context, agent string, mark Mark, limi
 	defer w.close()
 	w.limited = limited
 	w.mark(mark)
-	still := t.Host.Still
-	if mark.Still != nil {
-		still = mark.Still
-	}
 	var c *captured
-	err = still(ctx, agent, "its changed files are saved in a checkpoint", func(ctx context.Context, tree Tree) (err error) {
+	err = mark.Still(ctx, "its changed files are saved in a checkpoint", func(ctx context.Context, tree Tree) (err error) {
 		began := time.Now()
 		c, err = w.take(ctx, tree)
 		w.rec.StillMS = time.Since(began).Milliseconds()
@@ -73,9 +61,8 @@ func (t *Timeline) checkpoint(ctx context.Context, agent string, mark Mark, limi
 		return api.Snapshot{}, false, err
 	}
 	failpoint.Hit("checkpoint:read")
-	last, known := t.last(agent)
-	if known && !last.Loose && c.nothing && last.Commit == w.rec.Commit && last.IndexStamp == c.recorded.IndexStamp && mark.Task == 0 {
-		return last.Snapshot, false, nil
+	if last, same := t.unchanged(w, c); same && !mark.named(last.Snapshot) {
+		return last.Snapshot, false, t.refresh(last, c)
 	}
 	if err := w.commit(); err != nil {
 		return api.Snapshot{}, false, err
@@ -85,7 +72,7 @@ func (t *Timeline) checkpoint(ctx context.Context, agent string, mark Mark, limi
 }
 
 func (w *writer) mark(m Mark) {
-	w.rec.Why, w.rec.Note, w.rec.Task, w.rec.Covers = m.Why, m.Note, m.Task, api.SnapshotFiles
+	w.rec.Why, w.rec.Note, w.rec.Task, w.rec.For, w.rec.ByAgent, w.rec.Covers = m.Why, m.Note, m.Task, m.For, m.Why == api.SnapshotByAgent, api.SnapshotFiles
 }
 
 // readAhead saves a tree that is not still, as what the next checkpoint begins with. It returns the
@@ -159,78 +146,6 @@ func (w *writer) index(tree Tree, c *captured) error {
 	return err
 }
 
-// makeRoom removes the oldest checkpoints of an agent that are more than it may have.
-func (t *Timeline) makeRoom(ctx context.Context, agent string) error {
-	keep := t.Limits().Keep
-	if s, err := t.open(ctx, true); s == nil || keep <= 0 {
-		return err
-	}
-	t.mu.Lock()
-	var all []record
-	var added int64
-	for _, r := range t.records {
-		if r.Agent == agent {
-			added += r.Added
-			if IsCheckpoint(r.Snapshot) { // a restore's has the only copy of what it replaced
-				all = append(all, r)
-			}
-		}
-	}
-	t.mu.Unlock()
-	slices.SortFunc(all, func(a, b record) int { return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.ID, b.ID)) })
-	limit := t.Limits().AgentBytes
-	for len(all) > 1 && (len(all) >= keep || limit > 0 && added >= limit) {
-		if err := t.forget(all[0].ID); err != nil {
-			return err
-		}
-		added -= all[0].Added
-		all = all[1:]
-	}
-	return nil
-}
-
-// At returns the snapshot of an agent's that a person means by to: an ID; a duration, for the state
-// so long ago; "before task N"; or "" for the last checkpoint.
-func (t *Timeline) At(ctx context.Context, agent, to string) (api.Snapshot, error) {
-	all, err := t.List(ctx, agent)
-	if err != nil {
-		return api.Snapshot{}, err
-	}
-	none := func(format string, args ...any) (api.Snapshot, error) {
-		return api.Snapshot{}, api.Errorf(api.CodeNotFound, format, args...).WithHint("polisctl timeline %s lists the checkpoints", agent)
-	}
-	all = slices.DeleteFunc(all, func(s api.Snapshot) bool { return s.Covers != api.SnapshotFiles && s.ID != to })
-	if len(all) == 0 {
-		return none("agent %s has no checkpoint", agent)
-	}
-	if to == "" {
-		return all[len(all)-1], nil
-	}
-	if rest, ok := strings.CutPrefix(to, "before task "); ok {
-		for _, s := range slices.Backward(all) {
-			if s.Why == api.SnapshotByTask && fmt.Sprint(s.Task) == strings.TrimPrefix(rest, agent+".") {
-				return s, nil
-			}
-		}
-		return none("agent %s has no checkpoint from before task %s", agent, api.Shorten(rest, 50))
-	}
-	if ago, err := time.ParseDuration(to); err == nil && ago >= 0 {
-		then := t.Now().Add(-ago)
-		for _, s := range slices.Backward(all) {
-			if !s.Time.After(then) {
-				return s, nil
-			}
-		}
-		return none("agent %s has no checkpoint that is %s old; the oldest is of %s", agent, ago, all[0].Time.Local().Format(time.DateTime))
-	}
-	for _, s := range all {
-		if s.ID == to {
-			return s, nil
-		}
-	}
-	return none("agent %s has no checkpoint %q", agent, api.Shorten(to, 50))
-}
-
 // Rewind brings files of an agent back to the state that the request names.
 func (t *Timeline) Rewind(ctx context.Context, agent string, req api.RewindRequest) (api.SnapshotRestored, error) {
 	s, err := t.At(ctx, agent, req.To)
@@ -238,27 +153,4 @@ func (t *Timeline) Rewind(ctx context.Context, agent string, req api.RewindReque
 		return api.SnapshotRestored{}, err
 	}
 	return t.Restore(ctx, s.ID, api.SnapshotRestoreRequest{Paths: req.Paths, DryRun: req.DryRun})
-}
-
-// BeforeTask is the mark of a checkpoint before a task, whose ID is the agent's name, a dot and a number.
-func BeforeTask(task api.Task) Mark {
-	n, _ := strconv.Atoi(task.ID[strings.LastIndexByte(task.ID, '.')+1:]) //nolint:errcheck // without a number it is 0
-	return Mark{Why: api.SnapshotByTask, Quick: true, Task: n, Note: api.Shorten(task.Prompt, 100)}
-}
-
-// Running returns the agents whose program runs.
-func Running(all map[string]api.Status) []string {
-	var out []string
-	for name, status := range all {
-		if status == api.StatusRunning {
-			out = append(out, name)
-		}
-	}
-	slices.Sort(out)
-	return out
-}
-
-// IsCheckpoint reports whether a snapshot was made by itself, and is only part of the timeline.
-func IsCheckpoint(s api.Snapshot) bool {
-	return s.Why != api.SnapshotByUser && s.Why != api.SnapshotByRestore
 }

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"polis/daemon/api"
+	"polis/daemon/cas"
 	"polis/daemon/snapshot"
 	"polis/fusefs/changed"
 )
@@ -270,6 +271,39 @@ func TestOldCheckpointsMakeRoom(t *testing.T) {
 	_, err = w.l.Restore(t.Context(), back.Before, api.SnapshotRestoreRequest{})
 	require.NoError(t, err)
 	require.Equal(t, "only here", w.read("a"), "what a restore replaced stays")
+}
+
+// TestWhatIsKeptIsNotRemovedBecauseOfItsAgeOrNumber also after a restart of polisd.
+func TestWhatIsKeptIsNotRemovedBecauseOfItsAgeOrNumber(t *testing.T) {
+	w := start(t)
+	w.h.set = changed.New()
+	w.limits.Keep = 2
+	w.put("a", "kept")
+	first, _ := w.checkpoint()
+	s, err := w.l.Keep(t.Context(), first.ID)
+	require.NoError(t, err)
+	store, err := cas.OpenObjects(s.Store)
+	require.NoError(t, err)
+	defer store.Close()
+	m, err := snapshot.Load(store, s.Manifest, s.Delta)
+	require.NoError(t, err)
+	require.Equal(t, cas.Sum([]byte("kept")), m.Find("a").Hash)
+	for i := range 5 {
+		w.put("a", fmt.Sprint(i))
+		w.checkpoint()
+	}
+	w.now = w.now.Add(2 * w.limits.TTL)
+	require.NoError(t, w.l.Collect(t.Context()))
+	again, err := w.l.Describe(t.Context(), first.ID)
+	require.NoError(t, err)
+	require.True(t, again.Kept)
+	v, err := w.l.Verify(t.Context(), first.ID)
+	require.NoError(t, err)
+	require.True(t, v.Intact)
+	_, err = w.l.Keep(t.Context(), "s0000000000")
+	require.Equal(t, api.CodeNotFound, api.CodeOf(err))
+	_, err = w.l.Remove(t.Context(), first.ID)
+	require.NoError(t, err)
 }
 
 // TestEveryCheckpointCanBeReached: random edits with checkpoints between them; each is then reached in

@@ -28,6 +28,16 @@ func (t *Timeline) Create(ctx context.Context, agent string, req api.SnapshotReq
 	if len(req.Note) > maxNote {
 		return api.Snapshot{}, api.Errorf(api.CodeBadRequest, "note has %d bytes: at most %d", len(req.Note), maxNote)
 	}
+	var s api.Snapshot
+	err := t.Host.Hold(ctx, agent, func(ctx context.Context, still Still) (err error) {
+		s, err = t.create(ctx, agent, req, still)
+		return err
+	})
+	return s, err
+}
+
+// create is Create for a request that was checked and an agent that is held.
+func (t *Timeline) create(ctx context.Context, agent string, req api.SnapshotRequest, still Still) (api.Snapshot, error) {
 	w, err := t.begin(ctx, agent)
 	if err != nil {
 		return api.Snapshot{}, err
@@ -35,7 +45,7 @@ func (t *Timeline) Create(ctx context.Context, agent string, req api.SnapshotReq
 	defer w.close()
 	w.rec.Why, w.rec.Note, w.rec.Covers = api.SnapshotByUser, req.Note, req.Covers
 	began := time.Now()
-	err = t.Host.Still(ctx, agent, "its files are saved in a snapshot", func(ctx context.Context, tree Tree) error {
+	err = still(ctx, "its files are saved in a snapshot", func(ctx context.Context, tree Tree) error {
 		began = time.Now()
 		err := w.scan(ctx, tree, nil)
 		w.rec.StillMS = time.Since(began).Milliseconds()

@@ -13,6 +13,10 @@
 // It starts no process, runs no git and knows an agent by its name only. What it needs of agents is
 // in Host: to hold one still, to reach its files below its view, and its leases.
 //
-// Lock order: the turn of the store (package cas), then the hold of the agent (Host.Still), then the
-// mutex of the records.
+// An agent may use the part of it that Own has. What it makes is bounded (makeRoom); how often, its shim
+// decides.
+//
+// Lock order: the hold of the agent (Host.Hold), then the turn of the store (package cas), then the freeze
+// (Still), then the mutex of the records. So an agent is frozen only while its files are read, and one
+// that begins a task, and is held, waits for no other operation of itself.
 package timeline

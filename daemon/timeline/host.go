@@ -16,6 +16,9 @@ type Host interface {
 	// Still calls act while none of the agent's processes runs, and no change of its files begins.
 	// reason is for people. act must observe its context.
 	Still(ctx context.Context, agent, reason string, act func(context.Context, Tree) error) error
+	// Hold calls act while no other operation of the agent begins. Its processes run, until still holds them
+	// as Still does.
+	Hold(ctx context.Context, agent string, act func(ctx context.Context, still Still) error) error
 	// Read calls act while the agent may change its files.
 	Read(ctx context.Context, agent string, act func(context.Context, Tree) error) error
 	// Writable makes the files that Still opens ones that can be changed.
@@ -24,6 +27,9 @@ type Host interface {
 	// back what was taken.
 	Lock(ctx context.Context, agent string, paths []string) (release func(), err error)
 }
+
+// Still calls act while none of the processes of an agent runs: see Host.
+type Still func(ctx context.Context, reason string, act func(context.Context, Tree) error) error
 
 // Tree is the files of an agent.
 type Tree struct {

@@ -1,6 +1,7 @@
 package timeline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -91,22 +92,52 @@ func (t *Timeline) Diff(ctx context.Context, from, to string) (api.SnapshotDiff,
 		}
 		b = m
 	} else {
-		err := t.Host.Still(ctx, rec.Agent, "its files are compared with a snapshot", func(ctx context.Context, tree Tree) error {
-			b, _, err = read(ctx, tree, rec.Covers, a, snapshot.Hashes{}, t.Limits().AgentBytes)
-			if err != nil {
-				return t.scanFailed(rec.Agent, err)
-			}
-			return nil
-		})
-		if err != nil {
+		if b, err = t.present(ctx, rec.Agent, rec.Covers, a); err != nil {
 			return api.SnapshotDiff{}, err
 		}
 	}
-	out := api.SnapshotDiff{From: from, To: to, Hash: b.Content().String(), Changes: []api.SnapshotChange{}}
-	for _, c := range snapshot.Diff(a, b) {
-		out.Changes = append(out.Changes, api.SnapshotChange{Path: c.Path, How: c.How, From: entry(c.From), To: entry(c.To)})
+	return api.SnapshotDiff{From: from, To: to, Hash: b.Content().String(), Changes: changes(a, b)}, nil
+}
+
+// present reads the files of an agent as they are now, also those that were changed behind its view.
+func (t *Timeline) present(ctx context.Context, agent, covers string, also *snapshot.Manifest) (m *snapshot.Manifest, err error) {
+	err = t.Host.Still(ctx, agent, "its files are compared with a snapshot", func(ctx context.Context, tree Tree) error {
+		if m, _, err = read(ctx, tree, covers, also, snapshot.Hashes{}, t.Limits().AgentBytes); err != nil {
+			return t.scanFailed(agent, err)
+		}
+		return nil
+	})
+	return m, err
+}
+
+// Compare is Verify, and compares the files of an agent with an intact snapshot; "" is the agent of
+// the snapshot.
+func (t *Timeline) Compare(ctx context.Context, id, agent string) (api.SnapshotCheck, error) {
+	out, err := t.Verify(ctx, id)
+	if err != nil || !out.Intact {
+		return out, err
 	}
+	rec, m, err := t.get(ctx, id)
+	if err != nil {
+		return out, err
+	}
+	out.Against = cmp.Or(agent, rec.Agent)
+	now, err := t.present(ctx, out.Against, rec.Covers, m)
+	if err != nil {
+		return out, err
+	}
+	all := changes(m, now)
+	out.Changed, out.Changes = len(all), all[:min(len(all), maxNames)]
 	return out, nil
+}
+
+// changes returns how a state differs from an earlier one.
+func changes(a, b *snapshot.Manifest) []api.SnapshotChange {
+	out := []api.SnapshotChange{}
+	for _, c := range snapshot.Diff(a, b) {
+		out = append(out, api.SnapshotChange{Path: c.Path, How: c.How, From: entry(c.From), To: entry(c.To)})
+	}
+	return out
 }
 
 // Verify reads everything that a snapshot needs and compares it with its hashes.
@@ -197,7 +228,7 @@ func (t *Timeline) expired(before time.Time) (ids []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for id, r := range t.records {
-		if r.Why != api.SnapshotByUser && r.Time.Before(before) {
+		if r.Why != api.SnapshotByUser && !r.Kept && r.Time.Before(before) {
 			ids = append(ids, id)
 		}
 	}

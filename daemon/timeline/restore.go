@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"polis/daemon/api"
@@ -39,12 +38,11 @@ func (t *Timeline) intentFile(agent string) string { return filepath.Join(t.inte
 // before is a snapshot of its own, so a restore can be undone. If another agent has the lease of a
 // path, nothing is changed.
 func (t *Timeline) Restore(ctx context.Context, id string, req api.SnapshotRestoreRequest) (api.SnapshotRestored, error) {
-	return t.restore(ctx, id, req, false)
+	return t.restore(ctx, id, req, restorer{})
 }
 
-// restore is Restore. again means that files can have changed already, below a view that has not been
-// notified.
-func (t *Timeline) restore(ctx context.Context, id string, req api.SnapshotRestoreRequest, again bool) (api.SnapshotRestored, error) {
+// restore is Restore with the options of r.
+func (t *Timeline) restore(ctx context.Context, id string, req api.SnapshotRestoreRequest, r restorer) (api.SnapshotRestored, error) {
 	rec, want, err := t.get(ctx, id)
 	if err != nil {
 		return api.SnapshotRestored{}, err
@@ -59,15 +57,27 @@ func (t *Timeline) restore(ctx context.Context, id string, req api.SnapshotResto
 			return api.SnapshotRestored{}, err
 		}
 	}
+	var out api.SnapshotRestored
+	r.t, r.id, r.want, r.req = t, id, want, req
+	err = t.Host.Hold(ctx, rec.Agent, func(ctx context.Context, still Still) (err error) {
+		out, err = r.held(ctx, rec, still)
+		return err
+	})
+	return out, err
+}
+
+// held restores an agent that is held.
+func (r *restorer) held(ctx context.Context, rec api.Snapshot, still Still) (api.SnapshotRestored, error) {
+	t, id, req := r.t, r.id, r.req
 	w, err := t.begin(ctx, rec.Agent)
 	if err != nil {
 		return api.SnapshotRestored{}, err
 	}
 	defer w.close()
 	w.batch.Verify = true // the state before is nowhere else when the files are changed
-	w.rec.Why, w.rec.Note, w.rec.Covers = api.SnapshotByRestore, "before "+id+" was restored", rec.Covers
-	r := &restorer{t: t, w: w, id: id, want: want, req: req, again: again}
-	err = t.Host.Still(ctx, rec.Agent, "its files are restored from a snapshot", r.run)
+	w.rec.Why, w.rec.Note, w.rec.Covers, w.rec.ByAgent = api.SnapshotByRestore, "before "+id+" was restored", rec.Covers, r.own
+	r.w = w
+	err = still(ctx, "its files are restored from a snapshot", r.run)
 	if err != nil {
 		return api.SnapshotRestored{}, err
 	}
@@ -88,14 +98,16 @@ func (t *Timeline) restore(ctx context.Context, id string, req api.SnapshotResto
 
 // restorer is one Restore.
 type restorer struct {
-	t     *Timeline
-	w     *writer
-	id    string
-	want  *snapshot.Manifest
-	req   api.SnapshotRestoreRequest
-	again bool
-	steps []snapshot.Step
-	still time.Duration
+	t    *Timeline
+	w    *writer
+	id   string
+	want *snapshot.Manifest
+	req  api.SnapshotRestoreRequest
+	// again: files can have changed already, below a view that has not been notified. own: the agent itself
+	// asks, and its rules hold.
+	again, own bool
+	steps      []snapshot.Step
+	still      time.Duration
 }
 
 // run restores while the agent is still.
@@ -108,6 +120,9 @@ func (r *restorer) run(ctx context.Context, tree Tree) (err error) {
 	}
 	if r.steps, err = snapshot.Plan(r.w.state, r.want, r.req.Paths); err != nil {
 		return r.failed(err)
+	}
+	if err := r.permitted(tree); err != nil {
+		return err
 	}
 	if r.again {
 		defer r.changed(ctx, tree)
@@ -129,7 +144,9 @@ func (r *restorer) run(ctx context.Context, tree Tree) (err error) {
 	failpoint.Hit("restore:noted")
 	actx, cancel := ctx, context.CancelFunc(func() {})
 	if end, ok := ctx.Deadline(); ok {
-		actx, cancel = context.WithDeadline(ctx, end.Add(-undoShare))
+		late := api.Errorf(api.CodeTimeout, "restore snapshot %s: %s that differ were not written in time", r.id, api.Count(len(r.steps), "path")).
+			WithHint("nothing was changed; restore fewer paths at a time, or try again when the disk is less busy")
+		actx, cancel = context.WithDeadlineCause(ctx, end.Add(-undoShare), late)
 	}
 	err = snapshot.Apply(actx, tree.Root, r.steps, t.objects, tree.Owner)
 	cancel()
@@ -149,6 +166,28 @@ func (r *restorer) changed(ctx context.Context, tree Tree) {
 	if err := tree.Changed(ctx); err != nil {
 		r.t.Log.Warn("view not notified of a restore", "agent", r.w.rec.Agent, "err", err)
 	}
+}
+
+// permitted returns an error if the agent itself asks, and its rules do not let it write what would change.
+func (r *restorer) permitted(tree Tree) error {
+	if !r.own {
+		return nil
+	}
+	n := 0
+	for i := range r.steps {
+		e := r.steps[i].Make
+		if e == nil {
+			e = r.steps[i].Remove
+		}
+		if !tree.Declared(e.Path, e.Kind == snapshot.Dir) {
+			n++ // which ones is not said: it may not know that they exist
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return api.Errorf(api.CodeUndeclaredWrite, "restore snapshot %s: the rules of agent %s do not let it write %s that would change", r.id, r.w.rec.Agent, api.Count(n, "path")).
+		WithHint("nothing was changed; name the paths to go back: polisctl rewind --to %s PATH", r.id)
 }
 
 // available returns an error unless the store has every content that the steps need: before anything
@@ -237,53 +276,10 @@ func (r *restorer) failed(err error) error {
 		return api.Errorf(api.CodeBadState, "restore snapshot %s: %w", r.id, err).WithHint("nothing was changed; move the file away, or restore other paths")
 	case errors.Is(err, cas.ErrCorrupt), errors.Is(err, cas.ErrMissing):
 		return corrupt(r.id, err)
+	case api.CodeOf(err) == api.CodeTimeout:
+		return err
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	}
 	return r.t.unsaved(r.w.rec.Agent, fmt.Errorf("restore snapshot %s: %w", r.id, err))
-}
-
-// Resume removes what a crash left in the store, completes the restores that it interrupted, and
-// returns what it did, for people. A note of an agent that is gone is removed.
-func (t *Timeline) Resume(ctx context.Context, exists func(agent string) bool) (done []string, err error) {
-	if s, err := t.open(ctx, false); s == nil {
-		return nil, err
-	}
-	entries, err := os.ReadDir(t.intents())
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var errs []error
-	for _, e := range entries {
-		file := filepath.Join(t.intents(), e.Name())
-		agent, named := strings.CutSuffix(e.Name(), ".json")
-		if !named || strings.HasPrefix(e.Name(), ".") { // an interrupted write: nothing was changed
-			errs = append(errs, os.Remove(file))
-			continue
-		}
-		var in intent
-		if err := store.ReadJSON(file, &in, t.Now()); err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		if in.Agent != agent || !exists(agent) {
-			errs = append(errs, os.Remove(file))
-			continue
-		}
-		if _, err := t.restore(ctx, in.Snapshot, api.SnapshotRestoreRequest{Paths: in.Paths}, true); err != nil {
-			if api.CodeOf(err) == api.CodeNotFound { // the snapshot was removed
-				err = errors.Join(err, os.Remove(file))
-			}
-			errs = append(errs, fmt.Errorf("restore of snapshot %s, which was interrupted: %w", in.Snapshot, err))
-			continue
-		}
-		done = append(done, fmt.Sprintf("the restore of snapshot %s of agent %s was interrupted, and is completed", in.Snapshot, agent))
-		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, err)
-		}
-	}
-	return done, errors.Join(errs...)
 }

@@ -2,24 +2,74 @@ package timeline
 
 import (
 	"context"
+	"slices"
 
 	"polis/daemon/api"
 	"polis/daemon/cas"
 	"polis/daemon/snapshot"
+	"polis/daemon/store"
 )
 
-// last returns the newest record of an agent that continues a series.
+// last returns the newest record of an agent that the next one can continue.
 func (t *Timeline) last(agent string) (record, bool) {
+	return t.newest(func(r *record) bool { return r.Agent == agent && r.Cut != "" })
+}
+
+// newest returns the newest record that matches.
+func (t *Timeline) newest(match func(*record) bool) (record, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var out record
 	found := false
 	for _, r := range t.records {
-		if r.Agent == agent && r.Cut != "" && (!found || r.Time.After(out.Time)) {
+		if match(&r) && (!found || r.Time.After(out.Time)) {
 			out, found = r, true
 		}
 	}
 	return out, found
+}
+
+// unchanged returns the last checkpoint if it has what was read.
+func (t *Timeline) unchanged(w *writer, c *captured) (record, bool) {
+	last, ok := t.last(w.rec.Agent)
+	if c.state != nil && !c.nothing { // the whole tree was read
+		last, ok = t.newest(func(r *record) bool { return r.Agent == w.rec.Agent && IsCheckpoint(r.Snapshot) })
+	}
+	ok = ok && !last.Loose && last.Commit == w.rec.Commit && last.IndexStamp == c.recorded.IndexStamp
+	return last, ok && t.same(last, c)
+}
+
+// same reports whether a record has the state that was read.
+func (t *Timeline) same(last record, c *captured) bool {
+	if c.nothing || c.state == nil {
+		return c.nothing
+	}
+	d, err := t.deltaOf(last)
+	if err != nil {
+		return false
+	}
+	m, err := t.stateOf(last.Manifest, d)
+	return err == nil && slices.Equal(m.Entries, c.state.Entries)
+}
+
+// refresh lets the last checkpoint continue from what was read: the whole tree, which has not changed.
+func (t *Timeline) refresh(last record, c *captured) error {
+	if c.from != "" || c.recorded.Cut == "" {
+		return nil // a cut before is still known, or none is
+	}
+	delta := last.Delta
+	last.series = c.recorded
+	last.Delta = delta
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, ok := t.records[last.ID]; !ok {
+		return nil
+	}
+	if err := store.WriteJSON(t.recordFile(last.ID), last); err != nil {
+		return t.unsaved(last.Agent, err)
+	}
+	t.records[last.ID] = last
+	return nil
 }
 
 // deltaOf returns the delta of a record; empty if it has none.

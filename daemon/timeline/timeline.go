@@ -214,11 +214,7 @@ func (t *Timeline) manifest(id string) (*snapshot.Manifest, error) {
 	t.mu.Lock()
 	r := t.records[id]
 	t.mu.Unlock()
-	d, err := t.deltaOf(r)
-	if err != nil {
-		return nil, err
-	}
-	m, err := t.stateOf(r.Manifest, d)
+	m, err := snapshot.Load(t.objects, r.Manifest, r.Delta)
 	if err != nil {
 		return nil, corrupt(id, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 
 // host has the files of one agent in a directory.
 type host struct {
+	op      sync.Mutex // of the agent
 	dir     string
 	ignored []string
 	locked  []string // by another agent
@@ -52,6 +54,14 @@ func (h *host) Still(ctx context.Context, agent, _ string, act func(context.Cont
 		h.keep(&tree, root)
 	}
 	return act(ctx, tree)
+}
+
+func (h *host) Hold(ctx context.Context, agent string, act func(context.Context, Still) error) error {
+	h.op.Lock()
+	defer h.op.Unlock()
+	return act(ctx, func(ctx context.Context, reason string, act func(context.Context, Tree) error) error {
+		return h.Still(ctx, agent, reason, act)
+	})
 }
 
 func (h *host) Read(ctx context.Context, agent string, act func(context.Context, Tree) error) error {

@@ -1,0 +1,119 @@
+package authorship
+
+import (
+	"context"
+	"path"
+	"strings"
+	"time"
+
+	"polis/daemon/api"
+	"polis/daemon/receipt"
+	"polis/daemon/worktree"
+)
+
+const (
+	// whoLimit is how many uses an answer has, unless the request names another number up to maxWho.
+	whoLimit, maxWho = 1000, 10_000
+	// maxTouched bounds the commits of one branch that changed a path, and the tasks whose commits are found.
+	maxTouched = 200
+)
+
+// Git is what a Finder needs of the repository and the worktrees.
+type Git interface {
+	Blame(ctx context.Context, agent, path string) (worktree.Blamed, error)
+	History(ctx context.Context, agent string, limit int, each func(string)) (target, head string, err error)
+	Touched(ctx context.Context, agent, path string, since time.Time, limit int) ([]string, error)
+	Differs(ctx context.Context, agent, path string) (bool, error)
+}
+
+// Finder finds who wrote and read files of a workspace. Set the fields, then use it.
+type Finder struct {
+	Workspace string
+	Git       Git
+	Receipts  *receipt.Store
+	// Tasks returns the last tasks of the workspace, and Agents its agents.
+	Tasks  func(limit int) ([]api.Task, error)
+	Agents func(ctx context.Context) []api.Agent
+	Now    func() time.Time
+}
+
+// CheckPath returns an error for a path that is not below a worktree.
+func CheckPath(file string) error {
+	if file == "" || len(file) > 4096 || strings.Contains(file, "\x00") || path.Clean(file) != file || path.IsAbs(file) || file == "." || file == ".." || strings.HasPrefix(file, "../") {
+		return api.Errorf(api.CodeBadRequest, "%q is not a path below the worktree", api.Shorten(file, 200))
+	}
+	return nil
+}
+
+// Blame returns which commit, agent and task each line of a file is of.
+func (f *Finder) Blame(ctx context.Context, agent, file string) (out api.Blame, err error) {
+	if err := CheckPath(file); err != nil {
+		return out, err
+	}
+	record := Record{}
+	if err := f.readRecord(ctx, &record, ""); err != nil {
+		return out, err
+	}
+	return f.blame(ctx, agent, file, record.Merges)
+}
+
+func (f *Finder) blame(ctx context.Context, agent, file string, merges map[string]Merge) (out api.Blame, err error) {
+	g, err := f.Git.Blame(ctx, agent, file)
+	if err != nil {
+		return out, err
+	}
+	out = api.Blame{Workspace: f.Workspace, Agent: agent, Path: api.EncodePath(file), Head: g.Head, Commits: map[string]api.BlameCommit{}}
+	if g.Content != nil {
+		out.Lines = Uncommitted(string(g.Content))
+	} else if out.Lines, out.Commits, err = ParseBlame(string(g.Porcelain)); err != nil {
+		return out, api.Errorf(api.CodeWorktreeFailed, "%w", err)
+	}
+	a, err := f.attribution(ctx, agent, merges)
+	if err != nil {
+		return out, err
+	}
+	for id, c := range out.Commits {
+		c.Agent, c.Tasks, c.Merge = a.Of(id)
+		out.Commits[id] = c
+	}
+	return out, nil
+}
+
+// attribution reads the history of the target branch, and of an agent that is not "".
+func (f *Finder) attribution(ctx context.Context, agent string, merges map[string]Merge) (*Attribution, error) {
+	h := History{}
+	target, head, err := f.Git.History(ctx, agent, MaxHistory, h.Add)
+	if err != nil {
+		return nil, api.Errorf(api.CodeWorktreeFailed, "read the history: %w", err)
+	}
+	a := &Attribution{Introduced: h.Introduced(target), Merges: merges, Own: map[string]string{}, Tasks: map[string]string{}}
+	h.Between(target, head, func(id string) { a.Own[id] = agent })
+	tasks, err := f.Tasks(maxWho)
+	if err != nil {
+		return nil, err
+	}
+	known := tasks[:0]
+	for _, t := range tasks {
+		if t.ID != "" && t.Head != "" && t.Base != "" && t.Head != t.Base && len(h[t.Head]) > 0 && h[t.Base] != nil {
+			known = append(known, t)
+		}
+	}
+	for _, t := range known[max(0, len(known)-maxTouched):] { // each walks the history
+		h.Between(t.Base, t.Head, func(id string) {
+			if by := a.Merges[a.Introduced[id]].Agent; a.Own[id] == t.Agent || by == t.Agent {
+				a.Tasks[id] = t.ID
+			}
+		})
+	}
+	return a, nil
+}
+
+// readRecord reads the receipts of a workspace, of all agents if agent is "".
+func (f *Finder) readRecord(ctx context.Context, p *Record, agent string) error {
+	broken, err := f.Receipts.Each(ctx, receipt.Only(agent), p.Visit)
+	if err != nil {
+		return api.Errorf(api.CodeInternal, "read the receipts: %w", err)
+	}
+	p.Missed = p.Missed || broken != nil
+	return nil
+}

@@ -1,0 +1,56 @@
+package timeline
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"polis/daemon/api"
+)
+
+// Own is the part of a timeline that an agent may use: the checkpoints of itself, and not of an agent that
+// had its name before. Its rules hold for what a rewind changes.
+type Own struct {
+	Timeline *Timeline
+	Agent    string
+	// Since is when the agent was added.
+	Since time.Time
+}
+
+// Do does what the agent wants.
+func (o Own) Do(ctx context.Context, req api.TimelineRequest) (api.TimelineResponse, error) {
+	t := o.Timeline
+	switch req.Op {
+	case api.TimelineList:
+		all, err := o.list(ctx)
+		return api.TimelineResponse{Checkpoints: all}, err
+	case api.TimelineCheckpoint:
+		return one(t.Checkpoint(ctx, o.Agent, Mark{Why: api.SnapshotByAgent, Note: req.Note}))
+	case api.TimelineTool:
+		return one(t.Checkpoint(ctx, o.Agent, BeforeTool(req.Tool, req.Note)))
+	case api.TimelineRewind:
+		all, err := o.list(ctx)
+		if err != nil {
+			return api.TimelineResponse{}, err
+		}
+		s, err := t.at(all, o.Agent, req.Rewind.To)
+		if err != nil {
+			return api.TimelineResponse{}, api.AsError(err).WithHint("polisctl timeline lists the checkpoints")
+		}
+		if err := t.makeRoom(ctx, o.Agent); err != nil {
+			return api.TimelineResponse{}, err
+		}
+		res, err := t.restore(ctx, s.ID, api.SnapshotRestoreRequest{Paths: req.Rewind.Paths, DryRun: req.Rewind.DryRun}, restorer{own: true})
+		return api.TimelineResponse{Restored: &res}, err
+	}
+	return api.TimelineResponse{}, api.Errorf(api.CodeBadRequest, "op = %q: must be list, checkpoint or rewind", api.Shorten(req.Op, 32))
+}
+
+func (o Own) list(ctx context.Context) ([]api.Snapshot, error) {
+	all, err := o.Timeline.List(ctx, o.Agent)
+	return slices.DeleteFunc(all, func(s api.Snapshot) bool { return s.Time.Before(o.Since) }), err
+}
+
+func one(s api.Snapshot, _ bool, err error) (api.TimelineResponse, error) {
+	return api.TimelineResponse{Checkpoints: []api.Snapshot{s}}, err
+}
