@@ -31,7 +31,7 @@ func verdict(set *policy.Set, u Use) (policy.Verdict, string) {
 	switch {
 	case !u.Write:
 		return d.Read, d.Rule
-	case u.Dir && d.Write == policy.Deny && set.SomeWritable(u.Path):
+	case u.Dir && !u.Attr && d.Write == policy.Deny && set.SomeWritable(u.Path):
 		return policy.Allow, d.Rule // on the way to something that may be written
 	}
 	return d.Write, d.Rule

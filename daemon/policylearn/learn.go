@@ -24,7 +24,8 @@ type Options struct {
 type Learned struct {
 	// Rules allow it. Their ask, deny and hide are those that were in force.
 	Rules policy.Rules
-	// Withheld is what was recorded although the rules in force withhold it, such as what a person approved.
+	// Withheld is what was recorded although the rules in force withhold it, such as what a person approved,
+	// and a change of the root directory itself: the rules do not allow it.
 	Withheld []Refusal
 	// ReadSpread and WriteSpread are the spreads that were used; 0: paths were cut at a depth.
 	ReadSpread, WriteSpread int
@@ -45,6 +46,10 @@ func Learn(uses []Use, inForce policy.Rules, o Options) (Learned, error) {
 	for _, u := range sorted(slices.Clone(uses)) {
 		if r := Check(withheld, []Use{u}); len(r) > 0 && !u.Tree {
 			l.Withheld = append(l.Withheld, r...)
+			continue
+		}
+		if u.Attr && u.Path == "" { // only "**" would allow it
+			l.Withheld = append(l.Withheld, Refusal{Use: u, Verdict: policy.Deny.String()})
 			continue
 		}
 		if !u.Tree && !u.Dir {
@@ -182,7 +187,7 @@ func treeOf(uses []Use) *node {
 			}
 			n = c
 		}
-		n.file, n.dir, n.tree = n.file || !u.Dir && !u.Tree, n.dir || u.Dir, n.tree || u.Tree
+		n.file, n.dir, n.tree = n.file || !u.Dir && !u.Tree, n.dir || u.Dir, n.tree || u.Tree || u.Attr
 	}
 	return root
 }

@@ -51,6 +51,8 @@ func TestLearn(t *testing.T) {
 		{"a directory that is empty", []Use{{Path: "n", Write: true, Dir: true}}, policy.Rules{}, []string{"/n/**"}, []string{"/n/**"}},
 		{"names with signs", reads("a*b", "c?[d]", "!e", "#f", `g\h`, "i ", "j\nk", "l\xff"), policy.Rules{}, []string{`/!e`, `/#f`, `/a\*b`, `/c\?\[d]`, `/g\\h`, `/i\ `, "/j[! -~]k", "/l[! -~]"}, nil},
 		{"what is withheld", reads("a", "secret/x", "k.pem", "go.mod"), policy.Rules{Deny: []string{"secret"}, Hide: []string{"*.pem"}, Ask: []string{"go.mod"}}, []string{"/a"}, nil},
+		{"a directory whose mode was set", []Use{{Path: "n", Write: true, Dir: true, Attr: true}}, policy.Rules{}, []string{"/n/**"}, []string{"/n/**"}},
+		{"the root whose time was set", append(reads("a"), Use{Write: true, Dir: true, Attr: true}), policy.Rules{}, []string{"/a"}, nil},
 		{"a tree", []Use{{Path: "d", Tree: true}, {Path: "d/x"}}, policy.Rules{}, []string{"/d/**"}, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -89,6 +91,7 @@ func useList() *rapid.Generator[[]Use] {
 	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Use {
 		u := Use{Path: paths().Draw(t, "path"), Write: rapid.Bool().Draw(t, "write")}
 		u.Dir = u.Write && rapid.IntRange(0, 5).Draw(t, "directory") == 0
+		u.Attr = u.Dir && rapid.Bool().Draw(t, "its attributes")
 		return u
 	}), 1, 60)
 }
@@ -171,4 +174,18 @@ func TestPropertyASetIsBoundedAndCoversWhatWasAdded(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, Check(set, uses), "%+v", l.Rules)
 	})
+}
+
+// TestASetThatIsFullJoinsTheWidestDirectory, and keeps what is elsewhere.
+func TestASetThatIsFullJoinsTheWidestDirectory(t *testing.T) {
+	var s Set
+	s.Add(Use{Path: "src/a/b/c/d/main.go", Write: true})
+	for i := range 3 * MaxUses {
+		s.Add(Use{Path: fmt.Sprintf("node_modules/p%d/lib/f%d.js", i%500, i), Write: true})
+	}
+	require.True(t, s.Coarse())
+	require.LessOrEqual(t, len(s.uses), MaxUses)
+	l, err := Learn(s.Uses(), policy.Rules{}, Options{})
+	require.NoError(t, err)
+	require.Equal(t, []string{"/node_modules/**", "/src/a/b/c/d/main.go"}, l.Rules.Write)
 }
