@@ -7,6 +7,7 @@ import (
 
 	"polis/daemon/agent"
 	"polis/daemon/api"
+	"polis/daemon/shim/wire"
 	"polis/daemon/timeline"
 )
 
@@ -25,6 +26,22 @@ func (d *Daemon) checkpointClock() *timeline.Clock {
 
 // beforeTask makes a checkpoint before a task begins.
 func (d *Daemon) beforeTask(ctx context.Context, h agent.Held, task api.Task) error {
+	d.recordings.Wake()
+	return d.ofHeld(ctx, h, timeline.BeforeTask(task))
+}
+
+// beforeRebase makes a checkpoint before the target is merged into an agent's branch.
+func (d *Daemon) beforeRebase(ctx context.Context, h agent.Held) error {
+	return d.ofHeld(ctx, h, timeline.BeforeRebase(h.WS.Target))
+}
+
+// beforeTime bounds a checkpoint before an operation, which does not wait longer for another snapshot, or
+// for an agent that is busy.
+const beforeTime = 10 * time.Second
+
+// ofHeld makes a checkpoint of an agent that the caller holds, unless the configuration has none made by
+// themselves.
+func (d *Daemon) ofHeld(ctx context.Context, h agent.Held, mark timeline.Mark) error {
 	if d.live().Snapshots.Every == 0 {
 		return nil
 	}
@@ -32,16 +49,28 @@ func (d *Daemon) beforeTask(ctx context.Context, h agent.Held, task api.Task) er
 	if len(ws) == 0 {
 		return nil
 	}
-	host := snapshotHost{ws[0]}
-	mark := timeline.BeforeTask(task)
-	mark.Still = func(ctx context.Context, _, reason string, act func(context.Context, timeline.Tree) error) error {
-		return h.Still(ctx, reason, func(ctx context.Context, h agent.Held) error { return host.read(ctx, h, act) })
-	}
+	mark.Still = snapshotHost{ws[0]}.still(h)
+	ctx, cancel := context.WithTimeout(ctx, beforeTime)
+	defer cancel()
 	_, _, err := ws[0].timeline.Checkpoint(ctx, h.Name(), mark)
 	if errors.Is(err, timeline.ErrLarge) { // the clock makes the first one
 		return nil
 	}
 	return err
+}
+
+// beforeMerge makes a checkpoint before an agent's branch is merged. It is merged without one, too: a merge
+// changes no file of the agent.
+func (d *Daemon) beforeMerge(ctx context.Context, w *workspace, e api.QueueEntry) {
+	if d.live().Snapshots.Every == 0 {
+		return
+	}
+	bounded, cancel := context.WithTimeout(ctx, beforeTime)
+	defer cancel()
+	_, _, err := w.timeline.Checkpoint(bounded, e.Agent, timeline.BeforeMerge(e, w.agents.Target))
+	if err != nil && ctx.Err() == nil && !errors.Is(err, timeline.ErrLarge) {
+		d.Log.Warn("no checkpoint made before a merge", "agent", e.Agent, "err", err)
+	}
 }
 
 // Timeline lists the checkpoints and snapshots of an agent.
@@ -70,4 +99,34 @@ func (b *backend) Rewind(ctx context.Context, agent string, req api.RewindReques
 		return api.SnapshotRestored{}, err
 	}
 	return t.Rewind(ctx, agent, req)
+}
+
+// OwnTimeline does what an agent wants of its own checkpoints.
+func (b *backend) OwnTimeline(ctx context.Context, name string, req api.TimelineRequest) (api.TimelineResponse, error) {
+	t, err := b.timelineOf(name)
+	if err != nil {
+		return api.TimelineResponse{}, err
+	}
+	h, err := b.agents.Reach(name)
+	if err != nil {
+		return api.TimelineResponse{}, err
+	}
+	if req.Op == api.TimelineTool && b.live().Snapshots.Every == 0 {
+		return api.TimelineResponse{}, nil
+	}
+	res, err := timeline.Own{Timeline: t, Agent: name, Since: h.Copy().CreatedAt}.Do(ctx, req)
+	if errors.Is(err, timeline.ErrLarge) && req.Op == api.TimelineTool {
+		return api.TimelineResponse{}, nil
+	}
+	return res, err
+}
+
+// changing reports to an agent's shim what is about to change below its view.
+func (d *Daemon) changing(ctx context.Context, name string, paths []string) error {
+	h, err := d.agents.Reach(name)
+	if err != nil {
+		return err
+	}
+	_, err = h.Changes(ctx, wire.Noting(paths, "more files changed in an update to the target than are remembered"))
+	return err
 }

@@ -59,6 +59,9 @@ func (d *Daemon) Close(ctx context.Context, stopAgents bool) error {
 		}
 		d.agents.Close()
 	}
+	if d.upkeep != nil {
+		d.upkeep.models.Round() // what was used since the last one
+	}
 	if d.locks != nil {
 		errs = append(errs, d.locks.Close())
 	}

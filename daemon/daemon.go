@@ -24,6 +24,7 @@ import (
 	"polis/daemon/isolation"
 	"polis/daemon/layout"
 	"polis/daemon/metrics"
+	"polis/daemon/models"
 	"polis/daemon/owner"
 	"polis/daemon/patrol/cases"
 	"polis/daemon/proxy"
@@ -81,8 +82,10 @@ type Daemon struct {
 	patrol           *patroller
 	cases            *cases.Book
 	races            *race.Runner
+	recordings       *models.Sweeper
 	missingIsolation []api.Loss // what this machine cannot isolate; set by Open and Cleanup
 	totals           *totals.Totals
+	modelBook        models.Book // what agents used of model services
 }
 
 // Open takes the run directory, brings up locks and network, and restores the workspaces. On an
@@ -108,7 +111,7 @@ func (d *Daemon) Open(ctx context.Context) (err error) {
 	d.openReceipts(ctx)
 	d.openCases()
 	d.patrol, d.metrics = newPatroller(d), metrics.New(d.measured)
-	d.races = d.newRaces()
+	d.races, d.recordings = d.newRaces(), d.newRecordings()
 	if d.cg, err = cgroup.Detect(); err != nil {
 		return api.Errorf(api.CodeCgroupFailed, "find the control groups: %w", err).WithHint("polis needs cgroup v2 or the memory and pids controllers of v1")
 	}
@@ -137,7 +140,7 @@ func (d *Daemon) Open(ctx context.Context) (err error) {
 		return fmt.Errorf("ports: %w", err)
 	}
 	d.agents = &agent.Manager{Config: d.Config, Types: d.Types, Type: d.baseType, Shims: d.shims, Watch: &shimWatch{shims: d.shims, lives: map[string]shimLife{}}, Locks: d, Ports: pp, State: d, Answers: d, Events: d.hub, Log: d.Log, Now: time.Now, Capacity: d.capacity, Crash: failpoint.Hit,
-		Gate: d.openGate, Resources: []agent.Resource{worktrees{d}, d.network()}, Lost: d.missingIsolation, Halted: d.halted.Load, Froze: d.froze, BeforeTask: d.beforeTask, Over: d.patrol.trigger}
+		Gate: d.openGate, Resources: []agent.Resource{worktrees{d}, d.network()}, Lost: d.missingIsolation, Halted: d.halted.Load, Froze: d.froze, BeforeTask: d.beforeTask, BeforeRebase: d.beforeRebase, Over: d.patrol.trigger, FollowOpens: d.followOpens}
 	d.agents.Open(ctx)
 	d.openProxy(ctx)
 	d.openMetrics(ctx)
@@ -243,6 +246,7 @@ func (d *Daemon) Reload() error {
 	d.liveConfig = c
 	d.mu.Unlock()
 	d.agents.SetConfig(c)
+	d.shims.models.Renew()
 	d.agents.Refresh()
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
 	defer cancel()

@@ -19,7 +19,7 @@ func (d *Daemon) reading(p api.Policy) (policy.Rules, *policy.Set, error) {
 // also makes git skip withheld files that it tracks.
 func (t worktrees) withhold(ctx context.Context, w *workspace, a *agent.Agent) error {
 	a.Filtered = ""
-	key, err := w.filter.Withhold(ctx, a.Name(), a.Copy().Policy, t.d.live().Locks.TempNames, a.WS.Root.Published(), agentIndex{w, a.Name()})
+	key, err := w.filter.Withhold(ctx, a.Name(), a.Copy().Rules(), t.d.live().Locks.TempNames, a.WS.Root.Published(), agentIndex{w, a.Name()})
 	if err != nil || key == "" {
 		return err
 	}
@@ -35,9 +35,8 @@ type agentIndex struct {
 
 func (i agentIndex) Sparse(published string) error { return i.w.git.Sparse(i.name, published) }
 
-func (i agentIndex) Withhold(ctx context.Context, withheld func(path string) bool) error {
-	_, err := i.w.git.Withhold(ctx, i.name, worktree.View{}, withheld)
-	return err
+func (i agentIndex) Withhold(ctx context.Context, key string, withheld func(path string) bool) error {
+	return i.w.git.Withhold(ctx, i.name, worktree.View{}, key, withheld)
 }
 
 // sweepFiltered removes the filtered objects that no agent uses. It ignores the agent called but,
@@ -68,7 +67,7 @@ func (d *Daemon) filteredOf(w *workspace, name string) string {
 
 // judgeSaved refuses to restore for an agent what has a withheld file at another path.
 func (r repo) judgeSaved(ctx context.Context, a *agent.Agent, ref string) error {
-	rules, set, err := r.w.d.reading(a.Copy().Policy)
+	rules, set, err := r.w.d.reading(a.Copy().Rules())
 	if err != nil || set.AllReadable() {
 		return err
 	}

@@ -16,7 +16,7 @@ import (
 // copied; else they are saved in the trash.
 func (r repo) Snapshot(ctx context.Context, a *agent.Agent, forNew string, ignored bool) (agent.Snapshot, error) {
 	ctx = r.w.d.charge(ctx, a.Name())
-	if _, set, err := r.w.d.reading(a.Copy().Policy); err == nil && set.AllReadable() {
+	if _, set, err := r.w.d.reading(a.Copy().Rules()); err == nil && set.AllReadable() {
 		c, err := r.w.git.CopyLayers(ctx, a.Name(), forNew, ignored)
 		if !errors.Is(err, worktree.ErrNoCopy) {
 			return agent.Snapshot{Copied: true, Head: c.Head, LeftOut: c.LeftOut}, err

@@ -99,8 +99,8 @@ func (s *shims) eachMount(name string, do func(at string, id uint32)) error {
 		ours = append(ours, root.Worktree(name))
 	}
 	mounts, err := mountinfo.GetMounts(func(m *mountinfo.Info) (skip, stop bool) {
-		return !strings.HasPrefix(m.FSType, "fuse") || m.Source != "polis:"+name ||
-			!slices.ContainsFunc(ours, func(dir string) bool { return placement.Below(m.Mountpoint, dir) }), false
+		return !wire.IsSnapshot(m.FSType, m.Source, s.run.Agent(name)) && (!strings.HasPrefix(m.FSType, "fuse") || m.Source != "polis:"+name ||
+			!slices.ContainsFunc(ours, func(dir string) bool { return placement.Below(m.Mountpoint, dir) })), false
 	})
 	if err != nil {
 		return fmt.Errorf("read mounts: %w", err)
@@ -111,13 +111,13 @@ func (s *shims) eachMount(name string, do func(at string, id uint32)) error {
 	return nil
 }
 
-// roots returns the directories of the loaded workspaces.
-func (d *Daemon) roots() []layout.Workspace {
+// roots returns the directories of the loaded workspaces by their names.
+func (d *Daemon) roots() map[string]layout.Workspace {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	out := make([]layout.Workspace, 0, len(d.workspaces))
-	for _, w := range d.workspaces {
-		out = append(out, w.root)
+	out := make(map[string]layout.Workspace, len(d.workspaces))
+	for name, w := range d.workspaces {
+		out[name] = w.root
 	}
 	return out
 }

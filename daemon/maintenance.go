@@ -11,11 +11,13 @@ import (
 	"polis/daemon/config"
 	"polis/daemon/git"
 	"polis/daemon/maintain"
+	"polis/daemon/models"
 )
 
 // upkeep runs what the daemon does by itself. Maintenance has a scheduler of its own.
 type upkeep struct {
 	maintenance *maintain.Scheduler
+	models      *models.Reporter
 	cancel      context.CancelCauseFunc
 	wg          sync.WaitGroup
 }
@@ -30,8 +32,11 @@ func (d *Daemon) startUpkeep(ctx context.Context) {
 	u.wg.Go(func() { d.patrol.run(ctx) })
 	u.wg.Go(func() { d.metrics.Follow(ctx, d.hub) })
 	u.wg.Go(func() { d.resumeRestores(ctx) })
+	u.models = d.modelReporter()
+	u.wg.Go(func() { u.models.Run(ctx) })
 	clock := d.checkpointClock()
 	u.wg.Go(func() { clock.Run(ctx) })
+	u.wg.Go(func() { d.recordings.Run(ctx) })
 	questions := d.questions()
 	u.wg.Go(func() { questions.Run(ctx) })
 	escalator := d.escalator()

@@ -11,6 +11,21 @@ func (d *Daemon) measured(ctx context.Context) metrics.State {
 	l := d.locks.Stats()
 	s := metrics.State{Version: d.Version, Agents: d.agents.List(ctx, ""), Queued: map[string]int{}, Cases: d.cases.Digest(),
 		Locks: metrics.Locks{Leases: l.Leases, Waiters: l.Waiters, Granted: l.Granted, Conflicts: l.Conflicts, Waits: l.Waits, Broken: l.Broken, Stale: l.Stale}}
+	roots := d.roots()
+	for i := range s.Agents {
+		a := &s.Agents[i]
+		d.addModelUse(a, roots)
+		if a.Models == nil {
+			continue
+		}
+		series, err := d.modelBook.Series(roots[a.Workspace].Logs(a.Name))
+		if err != nil {
+			d.Log.Warn("model counts not read", "agent", a.Name, "err", err)
+		}
+		for _, m := range series {
+			s.Models = append(s.Models, metrics.ModelUse{Agent: a.Name, Workspace: a.Workspace, Service: m.Service, Model: m.Model, Counts: m.Counts, Cost: m.Cost})
+		}
+	}
 	for _, w := range d.gitWorkspaces("") {
 		s.Queued[w.agents.Name] = len(w.queue.Entries())
 	}

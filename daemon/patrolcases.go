@@ -1,6 +1,8 @@
 package daemon
 
 import (
+	"context"
+	"slices"
 	"time"
 
 	"polis/daemon/agent"
@@ -22,5 +24,23 @@ func (d *Daemon) froze(a *agent.Agent, f *api.Frozen) {
 		d.settleCases(func(c api.Case) bool { return c.Kind == patrol.KindBreaker && c.OfAgent(a.WS.Name, name, created) }, "it was thawed")
 		return
 	}
-	d.openCase(patrol.BreakerCase(a.WS.Name, name, created, *f, agent.FrozenText(*f)))
+	d.openCase(d.withRewind(patrol.BreakerCase(a.WS.Name, name, created, *f, agent.FrozenText(*f)), f))
+}
+
+// withRewind adds the last checkpoint from before what a case is about, if there is one. f is the freeze of
+// a breaker, or nil.
+func (d *Daemon) withRewind(c api.Case, f *api.Frozen) api.Case {
+	for _, w := range d.gitWorkspaces(c.Workspace) {
+		all, err := w.timeline.List(context.Background(), c.Agent)
+		if err != nil {
+			d.Log.Warn("checkpoints not read for a case of the patrol", "agent", c.Agent, "err", err)
+			return c
+		}
+		for _, s := range slices.Backward(all) {
+			if patrol.BeforeCase(c, f, s) {
+				return patrol.WithRewind(c, s)
+			}
+		}
+	}
+	return c
 }

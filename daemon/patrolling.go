@@ -225,7 +225,7 @@ func (p *patroller) act(ctx context.Context, s patrol.Suspect, f *api.PatrolFind
 		return
 	}
 	if c, open := patrol.Case(s, *f); open {
-		p.d.openCase(c)
+		p.d.openCase(p.d.withRewind(c, nil))
 	}
 	p.d.Log.Warn("patrol found an agent", "agent", f.Agent, "class", f.Class, "action", f.Action, "done", f.Done, "reason", f.Skipped)
 	p.d.hub.Publish(patrol.Event(*f))

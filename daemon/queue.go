@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"sort"
 	"time"
@@ -17,8 +18,8 @@ const lockPatience = time.Minute
 // mergeHost implements queue.Host for a workspace.
 type mergeHost struct{ w *workspace }
 
-func (h mergeHost) Prepare(_ context.Context, e api.QueueEntry) (queue.Job, error) {
-	if err := h.w.integrity.Damage(); err != nil {
+func (h mergeHost) Prepare(ctx context.Context, e api.QueueEntry) (queue.Job, error) {
+	if err := cmp.Or(h.w.integrity.Damage(), h.w.d.Recordable()); err != nil {
 		return queue.Job{}, err
 	}
 	b, rules, err := h.w.gate(e.Agent)
@@ -29,6 +30,7 @@ func (h mergeHost) Prepare(_ context.Context, e api.QueueEntry) (queue.Job, erro
 	if key := h.w.d.live().Git.Trailer; key != "" {
 		req.Trailer = key + ": " + e.Agent
 	}
+	h.w.d.beforeMerge(ctx, h.w, e)
 	return queue.Job{Request: req, Known: b.Merged}, nil
 }
 
@@ -36,11 +38,26 @@ func (h mergeHost) Prepare(_ context.Context, e api.QueueEntry) (queue.Job, erro
 func (h mergeHost) BatchMerger() (*queue.BatchMerger, int) {
 	c := h.w.d.live()
 	rules := c.MergeRules(h.w.agents.Name)
-	l := &queue.BatchMerger{Merges: h.w.merger, Patience: lockPatience}
+	l := &queue.BatchMerger{Merges: recordedMerges{h.w.merger, h.w.d}, Patience: lockPatience}
 	if *rules.Check != "" {
 		l.Check = h.w.checker(rules)
 	}
 	return l, *rules.Batch
+}
+
+// recordedMerges changes the target only if the receipt of the merge can be written, or need not be: a check
+// can have run for long since Prepare.
+type recordedMerges struct {
+	*merge.Merger
+	d *Daemon
+}
+
+// Advance moves the target to a merge.
+func (m recordedMerges) Advance(ctx context.Context, s merge.Stack, commit string) error {
+	if err := m.d.Recordable(); err != nil {
+		return err
+	}
+	return m.Merger.Advance(ctx, s, commit)
 }
 
 func (h mergeHost) Landed(ctx context.Context, o queue.Outcome) (api.QueueOutcome, error) {

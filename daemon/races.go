@@ -37,6 +37,7 @@ func (r racers) Await(ctx context.Context, p *api.Racer) error {
 	if t.Report != nil && t.Report.CostUSD > 0 {
 		p.CostUSD = &t.Report.CostUSD
 	}
+	p.Models = r.d.taskUse(t.ID)
 	if t.Commits == 0 {
 		return nil
 	}

@@ -59,7 +59,7 @@ func (r repo) Since(ctx context.Context, a *agent.Agent, base string) (agent.Wor
 // Forward only fetches for an agent whose rules withhold files: the history that it may read is
 // chosen when it starts.
 func (r repo) Forward(ctx context.Context, a *agent.Agent) (agent.Forwarded, error) {
-	_, set, err := r.w.d.reading(a.Copy().Policy)
+	_, set, err := r.w.d.reading(a.Copy().Rules())
 	if err != nil || !set.AllReadable() {
 		r.logUnfetched(a, r.Sync(ctx))
 		return agent.Forwarded{Kept: "its rules withhold files"}, err
@@ -74,6 +74,11 @@ func (r repo) logUnfetched(a *agent.Agent, err error) {
 	if err != nil {
 		r.w.d.Log.Warn("commits of the project not fetched", "agent", a.Name(), "err", err)
 	}
+}
+
+// Tree returns the ID of a commit's tree.
+func (r repo) Tree(ctx context.Context, a *agent.Agent, commit string) (string, error) {
+	return r.w.git.Tree(r.w.d.charge(ctx, a.Name()), a.Name(), commit)
 }
 
 func (r repo) DiffCommits(ctx context.Context, a *agent.Agent, base, head string, opt api.DiffRequest, to io.Writer) error {
@@ -119,6 +124,8 @@ func (t worktrees) workspace(a *agent.Agent) *workspace {
 }
 
 func (t worktrees) Ensure(ctx context.Context, a *agent.Agent) error {
+	c, k := t.d.live(), a.Copy()
+	a.Audited = c.AuditsFully(k.Name, k.Role)
 	if !a.WS.Git {
 		if err := os.MkdirAll(a.Worktree(), 0o755); err != nil {
 			return api.Errorf(api.CodeWorktreeFailed, "make the mount point of agent %s: %w", a.Name(), err)
@@ -190,8 +197,9 @@ func (t worktrees) make(ctx context.Context, w *workspace, a *agent.Agent, inspe
 // mountLayers prepares the layers of an agent's worktree, which are mounted below its view, for a shim
 // that mounts them above it, if its rules allow that.
 func (t worktrees) mountLayers(ctx context.Context, w *workspace, a *agent.Agent) error {
-	// Rules that withhold a file do not apply to what is read from the base tree directly.
-	if t.d.live().Workspace.Layers != config.LayersAuto || a.Filtered != "" || a.Kept.ReadOnly {
+	// Rules that withhold a file do not apply to what is read from the base tree directly, and it is not
+	// recorded.
+	if t.d.live().Workspace.Layers != config.LayersAuto || a.Filtered != "" || a.Audited || a.Copy().Recording || a.Kept.ReadOnly {
 		return nil
 	}
 	if err := w.git.AttachAbove(ctx, a.Name()); err != nil {

@@ -14,12 +14,14 @@ import (
 	"polis/daemon/api"
 	"polis/daemon/config"
 	"polis/daemon/environment"
+	"polis/daemon/gateway/recording"
 	"polis/daemon/launcher"
 	"polis/daemon/layout"
 	"polis/daemon/models"
 	"polis/daemon/shim/dial"
 	"polis/daemon/shim/wire"
 	"polis/daemon/store"
+	"polis/daemon/task"
 	"polis/fusefs/fdtree"
 )
 
@@ -49,11 +51,14 @@ type shims struct {
 	// total applies the limits of all agents together.
 	total func(context.Context) error
 	// roots returns the directories of the loaded workspaces.
-	roots func() []layout.Workspace
-	log   *slog.Logger
+	roots func() map[string]layout.Workspace
+	// left stores what the shim has recorded and not handed over.
+	left func(ctx context.Context, agent, dir string)
+	log  *slog.Logger
 	// activity wakes the shims of running agents.
 	activity *dial.Activity
 	models   *models.Source
+	book     *models.Book
 	// heartbeats are the shims' signs of life.
 	heartbeats heartbeats
 }
@@ -119,7 +124,7 @@ func (s *shims) RefreshHome(a *agent.Agent) error {
 // SendModels gives an agent's shim its model services. A service whose key cannot be read is not among
 // them.
 func (s *shims) SendModels(ctx context.Context, a *agent.Agent) error {
-	m, kerr := s.models.For(a.Copy().Role)
+	m, kerr := s.modelsOf(ctx, a)
 	sh := dial.New(s.run.AgentSocket(a.Name()))
 	defer sh.Close()
 	st, err := sh.Status(ctx)
@@ -127,13 +132,33 @@ func (s *shims) SendModels(ctx context.Context, a *agent.Agent) error {
 		return errors.Join(kerr, err)
 	}
 	if st.Version < wire.ModelsVersion {
-		if len(m.Models) > 0 {
+		if len(m.Models)+len(m.Services) > 0 {
 			kerr = errors.Join(kerr, errors.New("its shim is of an older polis: start the agent again"))
 		}
 		return kerr
 	}
-	return errors.Join(kerr, sh.SetModels(ctx, m))
+	m, werr := m.Without(st.Version)
+	return errors.Join(kerr, werr, sh.SetModels(ctx, m))
 }
+
+// modelsOf returns the model services of an agent. One that replays a task has no keys.
+func (s *shims) modelsOf(ctx context.Context, a *agent.Agent) (wire.Models, error) {
+	k := a.Copy()
+	if k.Replay == nil {
+		return s.models.For(ctx, k.Role)
+	}
+	of, _, err := task.ParseID(k.Replay.Task)
+	if err != nil {
+		return wire.Models{}, err
+	}
+	return s.models.Replay(k.Role, wire.Replay{File: recording.File(a.WS.Root.Logs(of), k.Replay.Task), Agents: []string{of, k.Name}, ByOrder: k.Replay.ByOrder}), nil
+}
+
+// KeyRefused records that a service refused its key.
+func (s *shims) KeyRefused(service string) bool { return s.models.Refused(service) }
+
+// KeysExpired is sent to when agents need new keys.
+func (s *shims) KeysExpired() <-chan struct{} { return s.models.Expired() }
 
 // ModelPaused records that a model service asked to wait.
 func (s *shims) ModelPaused(service string, until time.Time) bool {
@@ -233,6 +258,7 @@ func (s *shims) Remove(ctx context.Context, a *agent.Agent) error {
 	}
 	grace += 20 * time.Second
 	err := s.launcher.Stop(ctx, a.Name(), dir, grace)
+	s.left(ctx, a.Name(), dir)
 	if err = errors.Join(err, s.clear(ctx, a)); err != nil {
 		return fmt.Errorf("remove the shim of agent %s: %w", a.Name(), err)
 	}

@@ -50,7 +50,7 @@ func (b *backend) use(a api.Agent) (api.TopAgent, error) {
 	if err != nil {
 		return api.TopAgent{}, err
 	}
-	row := api.TopAgent{Name: a.Name, Workspace: a.Workspace, Status: a.Status, LimitHits: a.LimitHits, Waiting: a.Waiting, Shim: process(a.ShimPID),
+	row := api.TopAgent{Name: a.Name, Workspace: a.Workspace, Status: a.Status, LimitHits: a.LimitHits, Waiting: a.Waiting, Models: a.Models, Shim: process(a.ShimPID),
 		MemoryLimitBytes: int64(a.MemoryLimitMB) << 20, PidsLimit: a.PidsLimit, CPUPercent: a.CPUPercent,
 		Use: api.Use{CPUMicros: uint64(u.CPU.Microseconds()), ThrottledMicros: uint64(u.Throttled.Microseconds()), MemoryBytes: u.MemoryBytes,
 			ReadBytes: u.ReadBytes, WriteBytes: u.WriteBytes, Pids: u.Pids, OpenFiles: u.OpenFiles}}

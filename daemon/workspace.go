@@ -19,6 +19,7 @@ import (
 	"polis/daemon/mergeflow"
 	"polis/daemon/owner"
 	"polis/daemon/placement"
+	"polis/daemon/policyrecord"
 	"polis/daemon/queue"
 	"polis/daemon/receipt"
 	"polis/daemon/remote"
@@ -48,6 +49,7 @@ type workspace struct {
 	setupOpen bool
 	timeline  *timeline.Timeline
 	receipts  *receipt.Store
+	records   *policyrecord.Book
 	flow      mergeflow.Book
 	rework    *mergeflow.Reworker
 	signals   *mergeflow.Recorder
@@ -187,13 +189,12 @@ func (d *Daemon) enter(ctx context.Context, name string, root layout.Workspace, 
 		w = &workspace{d: d, root: root, file: store.StateFile{Path: root.State()}, owner: lock, locks: locks}
 		w.setup = d.newSetup(name, w, uid, gid)
 		w.git = worktree.Open(worktree.Config{Workspace: string(root), UID: uint32(uid), GID: uint32(gid), Log: d.Log, Locks: locks,
-			Taken:  func(branch, agent string) string { return d.agents.OnBranch(name, branch, agent) },
-			Mounts: layers{}, Shared: d.sharesTrees, Setups: setupFiles{w.setup, d}})
-		w.remote = w.broker()
-		w.merger = &merge.Merger{Workspace: w.git, Log: d.Log, Locks: locks, Charge: d.charge}
+			Taken:    func(branch, agent string) string { return d.agents.OnBranch(name, branch, agent) },
+			Changing: d.changing, Mounts: layers{}, Shared: d.sharesTrees, Setups: setupFiles{w.setup, d}})
+		w.remote, w.merger = w.broker(), &merge.Merger{Workspace: w.git, Log: d.Log, Locks: locks, Charge: d.charge}
 		w.filter = filtered.New(w.git.Bare(), w.git.Internal(), root.Filtered(), d.Log)
-		w.queue = &queue.Worker{Host: mergeHost{w}, Log: d.Log, Now: time.Now}
-		w.timeline, w.receipts = w.newTimeline(name), d.newReceipts(name)
+		w.timeline, w.queue = w.newTimeline(name), &queue.Worker{Host: mergeHost{w}, Log: d.Log, Now: time.Now}
+		w.receipts, w.records = d.newReceipts(name)
 		w.rework, w.signals = d.newReworker(name, &w.flow), w.newRecorder(name)
 		w.integrity = &integrity.Record{Workspace: name, Dir: root.Bare(), Repo: w.git.Bare(), Target: w.target, Publish: func(e api.Event) { d.hub.Publish(e) }, Log: d.Log}
 		d.workspaces[name] = w

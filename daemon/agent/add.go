@@ -131,6 +131,9 @@ func (m *Manager) reserve(req api.AddRequest, of *store.Worker) (*Agent, error) 
 	a := &Agent{WS: ws, Type: typ, Kept: store.Agent{Name: req.Name, BaseType: typ.Name, Branch: branch, Role: req.Role,
 		MemoryLimitMB: mem, Limits: req.Limits, Command: req.Command, Policy: pol, AutoMerge: req.AutoMerge, RemoveAfter: req.RemoveAfter, Ephemeral: req.Ephemeral, Leftovers: req.Leftovers, Egress: req.Egress, HostPorts: req.HostPorts, Env: req.Env, Race: req.Race, Base: cmp.Or(req.At, req.Base), ReadOnly: req.ReadOnly, PortMappings: []store.PortMap{}, CreatedAt: m.Now().UTC().Truncate(time.Millisecond),
 		Status: api.StatusCreating, Session: sess, Secret: sec, Worker: of}}
+	if req.ReplayOf != "" {
+		a.Kept.Replay = &store.Replay{Task: req.ReplayOf, ByOrder: req.ReplayByOrder}
+	}
 	return a, m.enter(a, c)
 }
 
@@ -247,6 +250,9 @@ func (m *Manager) bringUp(ctx context.Context, a *Agent) error {
 	if err := m.settlePorts(ctx, a); err != nil {
 		return err
 	}
+	m.mu.Lock()
+	a.Kept.Recording = m.recordsPolicy(a.Kept)
+	m.mu.Unlock()
 	if err := m.ensureResources(ctx, a); err != nil {
 		return err
 	}

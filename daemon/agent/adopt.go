@@ -164,7 +164,7 @@ func (m *Manager) fromSpec(a *Agent, sp wire.Spec, types map[string]config.BaseT
 	k := &a.Kept
 	k.Branch, k.Policy, k.MemoryLimitMB, k.CreatedAt, k.Generation = sp.Branch, sp.Policy, int(sp.MemoryBytes>>20), sp.Created, sp.Generation
 	k.Session, k.Secret, k.OwnedRefs, k.Role, k.Command, k.StatusReason = sp.Session, sp.Secret, sp.OwnedRefs, sp.Role, sp.Command, ""
-	k.Env, k.ReadOnly = sp.OwnEnv, sp.ReadOnly
+	k.Env, k.ReadOnly, k.Recording = sp.OwnEnv, sp.ReadOnly, sp.Record
 	k.RulesLost, k.Egress, k.HostPorts = false, m.egressOf(a, sp), m.hostPortsOf(a, sp)
 	k.Limits = api.Limits{Pids: int(sp.Pids), CPUPercent: int(sp.CPUPercent), CPUWeight: int(sp.CPUWeight), IOWeight: int(sp.IOWeight),
 		DiskMB: int(sp.DiskBytes >> 20), DiskFiles: int(sp.DiskFiles), Connections: int(sp.Connections)}

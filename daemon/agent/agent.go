@@ -57,6 +57,8 @@ type Agent struct {
 	// Filtered is the directory of the objects that its rules allow to read, or "" if they
 	// withhold none of the shared objects.
 	Filtered string
+	// Audited: what it opens is recorded, from this start on.
+	Audited bool
 	// Remotes are the remotes of the project, as agents see them.
 	Remotes []Remote
 	pid     int
@@ -115,7 +117,7 @@ func (a *Agent) Worktree() string { return a.WS.Root.Worktree(a.Kept.Name) }
 func (a *Agent) view(bind string) api.Agent {
 	k := a.Kept
 	v := api.Agent{Name: k.Name, BaseType: k.BaseType, Workspace: a.WS.Name, Status: k.Status, StatusReason: k.StatusReason,
-		Branch: k.Branch, Role: k.Role, Ephemeral: k.Ephemeral, ReadOnly: k.ReadOnly, Command: k.Command, StartCommand: a.Type.StartCommand(k.Command), TaskCommand: a.Type.TaskCommand(k.Command), MemoryLimitMB: k.MemoryLimitMB, Policy: k.Policy, LeftoversRule: k.Leftovers,
+		Branch: k.Branch, Role: k.Role, Ephemeral: k.Ephemeral, ReadOnly: k.ReadOnly, Command: k.Command, StartCommand: a.Type.StartCommand(k.Command), TaskCommand: a.Type.TaskCommand(k.Command), MemoryLimitMB: k.MemoryLimitMB, Policy: k.Policy, Recording: k.Recording, LeftoversRule: k.Leftovers,
 		WorktreePath: a.Worktree(), ProjectPath: a.WS.Project, MergeStatus: k.MergeStatus, MergeCommitSHA: k.MergeCommitSHA,
 		CgroupPath: k.CgroupPath, CreatedAt: k.CreatedAt, Address: a.Network.Address, PID: a.pid, PortMappings: []api.PortMapping{}}
 	if k.Worker != nil {

@@ -65,11 +65,14 @@ func (m *Manager) putSettings(a *Agent, k store.Agent) {
 func (a *Agent) put(k store.Agent) {
 	a.Kept.MemoryLimitMB, a.Kept.Limits, a.Kept.Role, a.Kept.Policy, a.Kept.AutoMerge = k.MemoryLimitMB, k.Limits, k.Role, k.Policy, k.AutoMerge
 	a.Kept.Egress, a.Kept.HostPorts, a.Kept.RulesLost, a.Kept.RemoveAfter, a.Kept.Env = k.Egress, k.HostPorts, k.RulesLost, k.RemoveAfter, k.Env
-	a.Kept.Leftovers = k.Leftovers
+	a.Kept.Leftovers, a.Kept.Recording = k.Leftovers, k.Recording
 }
 
 // applySettings sends the agent's settings to its shim, if it runs.
 func (m *Manager) applySettings(ctx context.Context, a *Agent, force bool) error {
+	if err := m.endRecording(a); err != nil {
+		return err
+	}
 	m.mu.Lock()
 	up := a.up
 	m.mu.Unlock()

@@ -134,6 +134,9 @@ func (m *Manager) workerOfAgent(ctx context.Context, parent string, req api.Dele
 	if there, err := p.WS.Repo.HasBranch(ctx, req.Branch); err != nil || there {
 		return add, nil, errors.Join(err, takenBranch(req.Branch, there))
 	}
+	if err := m.budgetLeft(p, of.Root); err != nil {
+		return add, nil, err
+	}
 	has, err := rights(c, p, k)
 	if err != nil {
 		return add, nil, err

@@ -77,6 +77,9 @@ func (m *Manager) give(ctx context.Context, sh Shim, a *Agent, st wire.Status, r
 	if st.Version < wire.BreakersVersion {
 		req.Breakers = api.Breakers{} // its shim freezes nothing
 	}
+	if st.Version < wire.PolicyRecordVersion {
+		req.Record = false // its shim enforces all rules
+	}
 	if st.Version >= wire.EgressVersion {
 		return sh.Set(ctx, req)
 	}

@@ -17,8 +17,15 @@ func (m *Manager) startFollow(a *Agent) {
 	done := make(chan struct{})
 	m.mu.Lock()
 	gen := a.Kept.Generation
-	a.follow = func() { cancel(); <-done }
+	opens := make(chan struct{})
+	a.follow = func() { cancel(); <-done; <-opens }
 	m.mu.Unlock()
+	m.wg.Go(func() {
+		defer close(opens)
+		if m.FollowOpens != nil {
+			m.FollowOpens(ctx, a.Name())
+		}
+	})
 	m.wg.Go(func() {
 		defer close(done)
 		m.followShim(ctx, a, gen)
@@ -141,6 +148,12 @@ func (m *Manager) handleEvent(ctx context.Context, sh Shim, a *Agent, e api.Even
 		return
 	case api.EventFrozen, api.EventThawed:
 		m.frozeEvent(ctx, sh, a)
+	case wire.EventKeyRefused:
+		if service, _ := e.Data["service"].(string); m.Shims.KeyRefused(service) {
+			m.Log.Info("service refused its key", "service", service, "agent", a.Name())
+			m.sendModels()
+		}
+		return
 	case wire.EventModelPause:
 		m.modelPaused(a, e)
 		return

@@ -8,6 +8,7 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/counters"
+	"polis/daemon/shim/wire"
 )
 
 // live returns an agent for the API: its stored state and what its shim reports.
@@ -47,6 +48,9 @@ func (m *Manager) live(ctx context.Context, a *Agent) api.Agent {
 		v.Counters, v.Times = &st.Counters, st.Times
 		v.MemoryBytes, v.CPUMicros, v.PID = st.Memory, st.CPUMicros, st.MainPID
 		v.LimitHits, v.ShimPID, v.Waiting = st.LimitHits, st.PID, st.Waiting
+		if st.Audit == wire.AuditFull { // else only a policy is learned
+			v.Audit = st.Audit
+		}
 		if left, err := m.leftoversOf(ctx, sh, st); err == nil {
 			v.Leftovers = left
 		}

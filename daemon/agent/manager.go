@@ -54,9 +54,14 @@ type Manager struct {
 	Crash func(step string)
 	// BeforeTask is called before the command of a task starts. May be nil.
 	BeforeTask func(ctx context.Context, h Held, t api.Task) error
+	// BeforeRebase is called before the target is merged into an agent's branch at a user's request. May
+	// be nil.
+	BeforeRebase func(ctx context.Context, h Held) error
 	// Froze is called when a breaker has frozen an agent, and with nil when it was thawed. It must
 	// not call the manager. May be nil.
 	Froze func(a *Agent, f *api.Frozen)
+	// FollowOpens stores what an agent opens, until ctx ends; nil: nothing does.
+	FollowOpens func(ctx context.Context, agent string)
 
 	mu         sync.Mutex
 	agents     map[string]*Agent
@@ -93,6 +98,7 @@ func (m *Manager) Open(ctx context.Context) {
 	m.cfgLive = &m.Config
 	if m.Watch != nil {
 		m.wg.Go(m.watch)
+		m.wg.Go(func() { m.renewKeys(m.ctx) })
 	}
 }
 

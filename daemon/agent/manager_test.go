@@ -115,7 +115,10 @@ func (f fakeShims) RefreshHome(a *Agent) error {
 }
 func (fakeShims) Reason(*Agent) string                     { return "" }
 func (fakeShims) SendModels(context.Context, *Agent) error { return nil }
+func (fakeShims) KeyRefused(string) bool                   { return false }
+func (fakeShims) KeysExpired() <-chan struct{}             { return nil }
 func (fakeShims) ModelPaused(string, time.Time) bool       { return false }
+func (fakeShims) ModelsSpent(*Agent, []Relative) string    { return "" }
 func (fakeShims) SaveCursor(string, uint64) error          { return nil }
 func (fakeShims) LoadCursor(string) (uint64, bool)         { return 0, false }
 func (f fakeShims) Socket(name string) string              { return "/run/" + name }
@@ -167,6 +170,7 @@ func (s fakeShim) Input(_ context.Context, r wire.InputRequest) error {
 	return s.k.op("input "+s.name, func() { s.k.received[s.name] = append(s.k.received[s.name], r.Text) })
 }
 func (fakeShim) PauseModel(context.Context, wire.PauseRequest) error { return nil }
+func (fakeShim) Replayed(context.Context) (wire.Replayed, error)     { return wire.Replayed{}, nil }
 func (fakeShim) StopMain(context.Context, time.Duration) error       { return nil }
 
 func (s fakeShim) Freeze(context.Context, wire.FreezeRequest) error {
@@ -193,6 +197,12 @@ func (fakeShim) Why(context.Context) ([]api.WhyEntry, error)     { return nil, n
 func (fakeShim) Invalidate(context.Context) error                { return nil }
 func (fakeShim) Changes(context.Context, wire.ChangesRequest) (wire.Changes, error) {
 	return wire.Changes{}, nil
+}
+func (fakeShim) Mount(_ context.Context, r wire.MountRequest) (wire.Mounted, error) {
+	return wire.Mounted{ID: r.ID, At: r.At}, nil
+}
+func (fakeShim) Unmount(_ context.Context, id string) (wire.Mounted, error) {
+	return wire.Mounted{ID: id}, nil
 }
 func (s fakeShim) ReleaseIdle(context.Context) error {
 	return s.k.op("release idle leases of "+s.name, func() {})
@@ -273,7 +283,8 @@ func (r fakeRepo) Revert(_ context.Context, _ *Agent, commit string, dry bool) (
 	}
 	return out, r.k.op("revert", func() {})
 }
-func (fakeRepo) Sync(context.Context) error { return nil }
+func (fakeRepo) Sync(context.Context) error                           { return nil }
+func (fakeRepo) Tree(context.Context, *Agent, string) (string, error) { return "t", nil }
 func (fakeRepo) DiffCommits(context.Context, *Agent, string, string, api.DiffRequest, io.Writer) error {
 	return nil
 }

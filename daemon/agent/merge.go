@@ -100,7 +100,7 @@ func (m *Manager) Prepared(name string) (Branch, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	b := Branch{Name: a.Kept.Branch, Merged: a.Kept.MergeCommitSHA, Policy: a.Kept.Policy}
+	b := Branch{Name: a.Kept.Branch, Merged: a.Kept.MergeCommitSHA, Policy: a.Kept.Rules()}
 	for other, o := range m.agents {
 		if o == a || o.WS.Name != a.WS.Name || len(o.Kept.Policy.Exclusive) == 0 {
 			continue
@@ -144,12 +144,15 @@ func (m *Manager) Landed(ctx context.Context, e api.QueueEntry, out api.QueueOut
 	if err := m.save(a.WS); err != nil {
 		return out, err
 	}
-	data := map[string]any{"target": a.WS.Target, "branch": branch, "log": out.Log}
+	data := map[string]any{"target": a.WS.Target, "branch": branch, "log": out.Log, "tasks": e.Tasks}
 	switch {
 	case failed == nil:
 		m.Locks.ReleaseMerge(e.Agent)
 		m.releaseIdle(ctx, a)
 		data["merge_commit_sha"], data["project"] = out.MergeCommitSHA, out.Project
+		if len(e.Tasks) > 0 {
+			data["tasks"] = e.Tasks[:min(len(e.Tasks), maxHome)]
+		}
 		m.Events.Publish(api.Event{Type: api.EventAgentMerged, Agent: e.Agent, Message: fmt.Sprintf("branch %s was merged into %s", branch, a.WS.Target), Data: data})
 		if remove {
 			m.removeAfter(a)

@@ -44,3 +44,39 @@ func (m *Manager) modelPaused(a *Agent, e api.Event) {
 		})
 	}
 }
+
+// sendTime bounds the request that gives a shim its services; a command that prints a key is a part of it.
+const sendTime = 30 * time.Second
+
+// renewKeys gives all agents new keys when the present ones have become old, until ctx ends.
+func (m *Manager) renewKeys(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-m.Shims.KeysExpired():
+			m.sendModels()
+		}
+	}
+}
+
+// sendModels gives all agents that are up their services, with the present keys.
+func (m *Manager) sendModels() {
+	m.mu.Lock()
+	var up []*Agent
+	for _, a := range m.agents {
+		if a.up && !a.foreign {
+			up = append(up, a)
+		}
+	}
+	m.mu.Unlock()
+	for _, a := range up {
+		m.wg.Go(func() {
+			ctx, cancel := context.WithTimeout(m.ctx, sendTime)
+			defer cancel()
+			if err := m.Shims.SendModels(ctx, a); err != nil && ctx.Err() == nil {
+				m.Log.Warn("model services not applied", "agent", a.Name(), "err", err)
+			}
+		})
+	}
+}

@@ -15,7 +15,7 @@ func (m *Manager) Policies(workspace string) map[string]api.Policy {
 	out := map[string]api.Policy{}
 	for name, a := range m.agents {
 		if a.WS.Name == workspace {
-			out[name] = a.Kept.Policy
+			out[name] = a.Kept.Rules()
 		}
 	}
 	return out

@@ -51,12 +51,17 @@ type Shim interface {
 	Set(ctx context.Context, r wire.SettingsRequest) error
 	// PauseModel is only for shims of wire.ModelsVersion and later.
 	PauseModel(ctx context.Context, r wire.PauseRequest) error
+	// Replayed is only for shims of wire.RecordVersion and later.
+	Replayed(ctx context.Context) (wire.Replayed, error)
 	AddPort(ctx context.Context, r wire.PortRequest) error
 	RemovePort(ctx context.Context, protocol string, internal int) error
 	Why(ctx context.Context) ([]api.WhyEntry, error)
 	Invalidate(ctx context.Context) error
 	// Changes is only for shims of wire.ChangesVersion and later.
 	Changes(ctx context.Context, r wire.ChangesRequest) (wire.Changes, error)
+	// Mount and Unmount are only for shims of wire.SnapshotsVersion and later.
+	Mount(ctx context.Context, r wire.MountRequest) (wire.Mounted, error)
+	Unmount(ctx context.Context, id string) (wire.Mounted, error)
 	// ReleaseIdle releases the leases on files that nothing uses.
 	ReleaseIdle(ctx context.Context) error
 	Events(ctx context.Context, since uint64, f func(api.Event)) error
@@ -87,9 +92,16 @@ type Shims interface {
 	// SendModels gives the shim of an agent that is up the model services of the present configuration,
 	// with their keys.
 	SendModels(ctx context.Context, a *Agent) error
+	// KeyRefused records that a service refused the key of an agent. It reports whether SendModels gets
+	// another one. KeysExpired is sent to when agents need SendModels for new keys.
+	KeyRefused(service string) bool
+	KeysExpired() <-chan struct{}
 	// ModelPaused records that a model service asked to wait. It reports whether other agents do not
 	// know it yet.
 	ModelPaused(service string, until time.Time) bool
+	// ModelsSpent returns why the agents of a family can have no further worker: they have used the budget
+	// of a's role for model services. It is "" if something is left, or there is no budget.
+	ModelsSpent(a *Agent, family []Relative) string
 	// Reason returns the last error of a shim that has ended, if any.
 	Reason(a *Agent) string
 	// SaveCursor stores the number of the last processed event of the agent's shim. LoadCursor
@@ -194,6 +206,8 @@ type Repo interface {
 	Revert(ctx context.Context, a *Agent, commit string, dry bool) (Reverted, error)
 	// Sync fetches the user's own commits on the target.
 	Sync(ctx context.Context) error
+	// Tree returns the ID of a commit's tree.
+	Tree(ctx context.Context, a *Agent, commit string) (string, error)
 	// DiffCommits writes what is different between two commits of the agent's.
 	DiffCommits(ctx context.Context, a *Agent, base, head string, opt api.DiffRequest, to io.Writer) error
 	// Diff writes what the agent changed since its branch left the target.

@@ -98,6 +98,7 @@ func (m *Manager) Rebase(ctx context.Context, name string) (api.RebaseResponse, 
 	if err := a.WS.Repo.Sync(ctx); err != nil {
 		return api.RebaseResponse{}, err
 	}
+	m.beforeRebase(ctx, a)
 	sh := m.Shims.Dial(name)
 	defer sh.Close()
 	run := func(args ...string) (dial.Result, error) {

@@ -150,6 +150,7 @@ func changed(c config.Config, k store.Agent, req api.SetRequest) (store.Agent, e
 	if req.HostPorts != nil {
 		k.HostPorts = req.HostPorts
 	}
+	k.Recording = k.Recording && c.RecordsPolicy(k.Name, k.Role)
 	var err error
 	if k.Env, err = changedEnv(k.Env, req); err != nil {
 		return k, err
@@ -184,6 +185,9 @@ func differences(c config.Config, old, now store.Agent) []string {
 	if !reflect.DeepEqual(old.Policy, now.Policy) {
 		out = append(out, "rules")
 	}
+	if old.Recording && !now.Recording {
+		out = append(out, "its rules are enforced")
+	}
 	if !slices.Equal(old.Egress, now.Egress) {
 		out = append(out, "egress "+egressText(old.Egress)+" -> "+egressText(now.Egress))
 	}
@@ -215,11 +219,14 @@ func (m *Manager) later(c config.Config, a *Agent, old, now store.Agent) []strin
 	if old.Policy.Temp != now.Policy.Temp {
 		out = append(out, "temp: the scratch directory")
 	}
-	if a.WS.Git && !sameReading(old.Policy, now.Policy) {
+	if a.WS.Git && !sameReading(old.Rules(), now.Rules()) {
 		out = append(out, "the rules for reading, for objects in git's history")
 	}
-	if sp, _ := m.Shims.Spec(a.Name()); sp.Lower != "" && !sameReading(old.Policy, now.Policy) && !readsAll(now.Policy) {
+	if sp, _ := m.Shims.Spec(a.Name()); sp.Lower != "" && !sameReading(old.Rules(), now.Rules()) && !readsAll(now.Rules()) {
 		out = append(out, "the rules for reading, for files that it has not changed: it reads them from the base tree until then")
+	}
+	if !old.Recording && c.RecordsPolicy(now.Name, now.Role) && !c.RecordsPolicy(old.Name, old.Role) {
+		out = append(out, "the recording of what it uses")
 	}
 	if !reflect.DeepEqual(c.LockRules(old.Role), c.LockRules(now.Role)) {
 		out = append(out, "the role's [locks]")

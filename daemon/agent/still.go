@@ -19,6 +19,11 @@ type Held struct {
 // Still calls act with the agent while none of its processes runs and no change of its files begins.
 // verb names the operation in messages, reason is for people. act must observe its context.
 func (m *Manager) Still(ctx context.Context, name, verb, reason string, act func(context.Context, Held) error) error {
+	return m.Hold(ctx, name, verb, func(ctx context.Context, h Held) error { return h.Still(ctx, reason, act) })
+}
+
+// Hold calls act with the agent while no other operation of it begins. Its processes run.
+func (m *Manager) Hold(ctx context.Context, name, verb string, act func(context.Context, Held) error) error {
 	a, err := m.findAny(ctx, name, verb)
 	if err != nil {
 		return err
@@ -30,7 +35,7 @@ func (m *Manager) Still(ctx context.Context, name, verb, reason string, act func
 	if err := a.changes(verb); err != nil {
 		return err
 	}
-	return m.whileStill(ctx, a, reason, func(ctx context.Context) error { return act(ctx, Held{a, m}) })
+	return act(ctx, Held{a, m})
 }
 
 // Reach returns an agent that is not held: its shim can be asked what changes.
@@ -54,6 +59,16 @@ func (m *Manager) beforeTask(ctx context.Context, a *Agent, t api.Task) {
 	}
 	if err := m.BeforeTask(ctx, Held{a, m}, t); err != nil {
 		m.Log.Warn("no checkpoint made before a task", "agent", a.Name(), "task", t.ID, "err", err)
+	}
+}
+
+// beforeRebase calls BeforeRebase. a.op is held.
+func (m *Manager) beforeRebase(ctx context.Context, a *Agent) {
+	if m.BeforeRebase == nil {
+		return
+	}
+	if err := m.BeforeRebase(ctx, Held{a, m}); err != nil {
+		m.Log.Warn("no checkpoint made before the target was merged into a branch", "agent", a.Name(), "err", err)
 	}
 }
 

@@ -34,6 +34,9 @@ type Case struct {
 	// Resolves is the fact that would resolve it, Next what a person can do.
 	Resolves string `json:"resolves"`
 	Next     string `json:"next"`
+	// Rewind is the last checkpoint from before what it is about, to which the agent's files can be brought
+	// back; "" if there is none.
+	Rewind string `json:"rewind,omitempty"`
 	// Opened is when it was opened, Updated when its state or evidence last changed, Seen how
 	// often it was found.
 	Opened  time.Time `json:"opened"`

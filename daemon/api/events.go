@@ -175,9 +175,24 @@ const (
 	// requests are refused. Data has `percent`, `bound` (the key of the configuration), `text` and
 	// `task`. Once each for a task and a day.
 	EventModelBudget = "model:budget"
+	// An agent used model services. Data has `use` (as of GET /v1/usage), `requests`, `models`, and `task` if
+	// it was in a task: the sums of the task so far, or outside of tasks those of the day. At most
+	// once a minute for each, after a restart of polisd again.
+	EventModelUsed = "model:used"
+	// The key of a model service was replaced while an agent uses it; requests from now on have the new
+	// one. Data has `service`.
+	EventModelKey = "model:key"
 	// EventModelPaused: a model service asked to wait (Retry-After), and the requests of all agents to it
 	// do. Data has `service` and `until`.
 	EventModelPaused = "model:paused"
+	// EventModelRecording: nothing more of a task is recorded, because its recording is full or cannot be
+	// written. Data: task, why.
+	EventModelRecording = "model:recording"
+	// An agent called a service of [services]; data has `service`, `op` (the method), `path` without the
+	// query, `status`, `refusal` (the code, if polis refused it), and `count`, the equal calls since the
+	// last such event. At most one a minute for equal calls, and 60 a minute of an agent; `omitted` are
+	// calls without an event. All are in services.log of the agent's logs.
+	EventServiceCall = "service:call"
 )
 
 // Patrol.

@@ -101,6 +101,8 @@ type Racer struct {
 	Deletions  int    `json:"deletions"`
 	// Conflicts are the agents outside of the race that it would conflict with, and the target.
 	Conflicts []string `json:"conflicts,omitempty"`
+	// Models is what its task used of model services behind the gateway; nil if it used none.
+	Models *ModelUse `json:"models,omitempty"`
 	// CostUSD is what its program reports; nil if it reports none.
 	CostUSD *float64 `json:"cost_usd,omitempty"`
 	// Trash is the ref of its work in the trash. Gone: the agent was removed.

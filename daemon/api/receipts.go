@@ -53,10 +53,13 @@ type Open struct {
 	// Op is the operation: "open", "open-write", "create", "rename", ...
 	Op    string `json:"op"`
 	Write bool   `json:"write,omitempty"`
-	// Path is relative to the worktree, and To is the second name of a rename or link; see
-	// EncodePath.
+	// Path is relative to the worktree, To the new name of a rename; for a link, Path is the new name
+	// and To another one of the file. See EncodePath.
 	Path string `json:"path"`
 	To   string `json:"to,omitempty"`
+	// Dir: it is a directory; Tree: everything below it was moved with it.
+	Dir  bool `json:"dir,omitempty"`
+	Tree bool `json:"tree,omitempty"`
 	// PID is the process on the host, Program its executable, Command its command line, shortened.
 	PID     uint32 `json:"pid,omitempty"`
 	Program string `json:"program,omitempty"`

@@ -18,9 +18,11 @@ const (
 	SnapshotByRestore = "restore" // before a restore or rewind, so that it can be undone
 	SnapshotByTask    = "task"    // before a task
 	SnapshotByMerge   = "merge"   // before a merge of the agent's branch
+	SnapshotByRebase  = "rebase"  // before the target is merged into the agent's branch
 	SnapshotByTime    = "time"    // after a time in which something changed
 	SnapshotByTool    = "tool"    // before a call of a tool
-	SnapshotByRequest = "request" // a checkpoint that a user or the agent asked for
+	SnapshotByRequest = "request" // a checkpoint that a user asked for
+	SnapshotByAgent   = "agent"   // a checkpoint that the agent asked for
 )
 
 // SnapshotRequest makes a snapshot of an agent's files.
@@ -40,9 +42,14 @@ type Snapshot struct {
 	// Why is SnapshotByUser for a snapshot; else it is a checkpoint, which is removed with time.
 	Why string `json:"why"`
 	// Task is the number of the task before which it was made, with SnapshotByTask.
-	Task   int    `json:"task,omitempty"`
-	Note   string `json:"note,omitempty"`
-	Covers string `json:"covers"`
+	Task int `json:"task,omitempty"`
+	// For is the number of the merge before which it was made, with SnapshotByMerge, and the name of the
+	// tool, with SnapshotByTool.
+	For string `json:"for,omitempty"`
+	// ByAgent is true if the agent asked for it, or for the rewind before which it was made.
+	ByAgent bool   `json:"by_agent,omitempty"`
+	Note    string `json:"note,omitempty"`
+	Covers  string `json:"covers"`
 	// Hash is the content hash: SHA-256 of the lines "path:sha256" of all regular files. Metadata is
 	// the hash of modes, links, directories and extended attributes. Of a checkpoint both, and the totals,
 	// are computed when it alone is read.
@@ -71,6 +78,23 @@ type Snapshot struct {
 	LeftOut int `json:"left_out,omitempty"`
 	// StillMS is for how long the processes of the agent were frozen, in milliseconds.
 	StillMS int64 `json:"still_ms,omitempty"`
+	// Kept: it was mounted once, and is not removed because of its age or number.
+	Kept bool `json:"kept,omitempty"`
+	// MountedAt is where it is mounted. Only the answer about one snapshot has it.
+	MountedAt string `json:"mounted_at,omitempty"`
+}
+
+// SnapshotMountRequest mounts a snapshot, read-only.
+type SnapshotMountRequest struct {
+	// At is an empty directory, by an absolute path without symbolic links; "" is one that polis makes.
+	At string `json:"at,omitempty"`
+}
+
+// SnapshotMount is a snapshot that was mounted or unmounted.
+type SnapshotMount struct {
+	ID    string `json:"id"`
+	Agent string `json:"agent"`
+	At    string `json:"at"`
 }
 
 // SnapshotFile is one entry of a snapshot.
@@ -115,6 +139,11 @@ type SnapshotCheck struct {
 	Damaged []string `json:"damaged"`
 	// Intact reports whether everything matches.
 	Intact bool `json:"intact"`
+	// Against is the agent whose files were compared with the snapshot, if any were; Changed is how many
+	// paths differ, and Changes are the first 100 of them.
+	Against string           `json:"against,omitempty"`
+	Changed int              `json:"changed,omitempty"`
+	Changes []SnapshotChange `json:"changes,omitempty"`
 }
 
 // SnapshotRestoreRequest brings files of an agent back to the state of a snapshot.
@@ -134,7 +163,7 @@ type CheckpointRequest struct {
 // RewindRequest brings files of an agent back to an earlier state.
 type RewindRequest struct {
 	// To is the ID of a checkpoint or snapshot, a duration such as "5m" for the state so long ago, or
-	// "before task N"; "" is the last checkpoint.
+	// "before task N", "before merge N", "before tool NAME" or "before rebase"; "" is the last checkpoint.
 	To string `json:"to,omitempty"`
 	// Paths and DryRun are as in SnapshotRestoreRequest.
 	Paths  []string `json:"paths,omitempty"`

@@ -141,6 +141,9 @@ type Task struct {
 	Log            string   `json:"log,omitempty"`
 	// Use is what it ran into and used, as far as it is known.
 	Use *TaskUse `json:"use,omitempty"`
+	// Models is what it used of model services behind the gateway; missing if it used none, and of old
+	// tasks of an agent that has very many.
+	Models *ModelUse `json:"models,omitempty"`
 	// Refused are the last refusals it met.
 	Refused []WhyEntry `json:"refused,omitempty"`
 	// Model and Continue are as in RunRequest.

@@ -54,6 +54,8 @@ type TopAgent struct {
 	LimitHits []LimitHit `json:"limit_hits,omitempty"`
 	// Waiting is what the agent waits for; nil if it waits for nothing.
 	Waiting *Waiting `json:"waiting,omitempty"`
+	// Models is as in Agent.
+	Models *ModelUse `json:"models,omitempty"`
 }
 
 // Use is what processes in sandboxes use.

@@ -83,13 +83,16 @@ type Agent struct {
 	DiskLimitMB    int      `json:"disk_limit_mb,omitempty"`    // 0: no limit
 	DiskLimitFiles int      `json:"disk_limit_files,omitempty"` // 0: no limit
 	// ConnectionsLimit bounds connections to the outside; 0: no limit.
-	ConnectionsLimit int           `json:"connections_limit,omitempty"`
-	Policy           Policy        `json:"policy"`
-	PortMappings     []PortMapping `json:"port_mappings"`
-	WorktreePath     string        `json:"worktree_path,omitempty"`
-	ProjectPath      string        `json:"project_path,omitempty"`
-	MergeStatus      MergeStatus   `json:"merge_status,omitempty"`
-	MergeCommitSHA   string        `json:"merge_commit_sha,omitempty"`
+	ConnectionsLimit int    `json:"connections_limit,omitempty"`
+	Policy           Policy `json:"policy"`
+	// Recording: what it uses is recorded as input for a role, and its lists read and write do
+	// not restrict it. Its overlay, if it has one, is below its view.
+	Recording      bool          `json:"recording,omitempty"`
+	PortMappings   []PortMapping `json:"port_mappings"`
+	WorktreePath   string        `json:"worktree_path,omitempty"`
+	ProjectPath    string        `json:"project_path,omitempty"`
+	MergeStatus    MergeStatus   `json:"merge_status,omitempty"`
+	MergeCommitSHA string        `json:"merge_commit_sha,omitempty"`
 	// Task is its last task; none if it never had one.
 	Task *TaskBrief `json:"task,omitempty"`
 	// CgroupPath is the control group of its sandbox, below the mount points of
@@ -111,6 +114,9 @@ type Agent struct {
 	Env []string `json:"env,omitempty"`
 	// Counters are kept while the agent is stopped, and continue when it is started.
 	Counters *Counters `json:"counters,omitempty"`
+	// Models is what it used of model services behind the gateway, with agents of the same name before it;
+	// missing if it used none and has none.
+	Models *ModelUse `json:"models,omitempty"`
 	// Times are of the same operations. They are in GET /v1/metrics.
 	Times       *AgentTimes `json:"-"`
 	MemoryBytes int64       `json:"memory_bytes,omitempty"`
@@ -119,6 +125,8 @@ type Agent struct {
 	// Isolation is "full", or "degraded": it goes without what Lost names.
 	Isolation string   `json:"isolation,omitempty"`
 	Lost      []string `json:"lost,omitempty"`
+	// Audit is "full" while it runs and what it opens is recorded. Its overlay is then below its view.
+	Audit string `json:"audit,omitempty"`
 	// Waiting is what it waits for; none if it waits for nothing.
 	Waiting *Waiting `json:"waiting,omitempty"`
 	// Leftovers are processes that its last command left running.
@@ -204,6 +212,9 @@ type AddRequest struct {
 	// sets them.
 	Race string `json:"-"`
 	Base string `json:"-"`
+	// ReplayOf is the task that the agent replays, ReplayByOrder as in ReplayRequest. Only polisd sets them.
+	ReplayOf      string `json:"-"`
+	ReplayByOrder bool   `json:"-"`
 }
 
 // RemoveResponse describes what a removal saved in the trash.

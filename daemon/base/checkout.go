@@ -77,7 +77,7 @@ func (s *Store) writeRecord(dir, id string, began time.Time, synced bool) error 
 	if err != nil {
 		return err
 	}
-	return store.WriteSummed(filepath.Join(dir, recordName), record{Version: recordVersion, Tree: id, Made: s.cfg.Now().UTC(), Boot: bootID(), Synced: synced,
+	return store.WriteSummed(filepath.Join(dir, recordName), record{Version: recordVersion, Tree: id, Made: s.cfg.Now().UTC(), Boot: BootID(), Synced: synced,
 		IndexBytes: fi.Size(), Took: s.cfg.Now().Sub(began).Milliseconds()})
 }
 
@@ -273,7 +273,7 @@ func (s *Store) sync(ctx context.Context, id string) error {
 	}
 	defer done()
 	r, err := s.read(id)
-	if err != nil || r.Synced || r.Boot != bootID() {
+	if err != nil || r.Synced || r.Boot != BootID() {
 		return nil //nolint:nilerr // its next use checks it
 	}
 	if err := syncDir(s.dir(id)); err != nil {

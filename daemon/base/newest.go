@@ -12,7 +12,7 @@ func (s *Store) Newest(least int64) []string {
 	}
 	made := map[string]int64{}
 	for _, id := range ids {
-		if r, err := s.read(id); err == nil && r.IndexBytes >= least && (r.Synced || r.Boot == bootID()) {
+		if r, err := s.read(id); err == nil && r.IndexBytes >= least && (r.Synced || r.Boot == BootID()) {
 			made[id] = r.Made.UnixNano()
 		}
 	}

@@ -137,7 +137,7 @@ func (s *Store) open(ctx context.Context, id string) (Base, error) {
 		}
 	case err != nil:
 		s.cfg.Log.Warn("record of a base tree not read; the base is checked", "op", "base", "path", dir, "err", err)
-	case r.Synced || r.Boot == bootID():
+	case r.Synced || r.Boot == BootID():
 		return b, nil
 	}
 	// A crash of the machine can have lost the content of files whose names were stored.
@@ -174,9 +174,9 @@ func (s *Store) read(id string) (record, error) {
 	return r, nil
 }
 
-// bootID identifies the time since the machine started; "" if the kernel reports none, which no
+// BootID identifies the time since the machine started; "" if the kernel reports none, which no
 // record has.
-func bootID() string {
+func BootID() string {
 	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return ""

@@ -31,7 +31,7 @@ func (s *Store) verify(ctx context.Context, id string, age time.Duration) error 
 	}
 	defer done()
 	r, err := s.read(id)
-	if err != nil || !r.Synced && r.Boot != bootID() || s.cfg.Now().Sub(r.Made) < age {
+	if err != nil || !r.Synced && r.Boot != BootID() || s.cfg.Now().Sub(r.Made) < age {
 		return nil //nolint:nilerr // its next use checks it
 	}
 	differ, err := s.compare(ctx, at(s.dir(id), id))

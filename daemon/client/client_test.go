@@ -171,6 +171,13 @@ func TestEveryCallUsesItsRoute(t *testing.T) {
 		{"GET /v1/snapshots/s1/content?path=a%2Fb ", func(c *Client) error { _, err := c.SnapshotContent(ctx, "s1", "a/b"); return err }},
 		{"GET /v1/snapshots/s1/diff?to=s2 ", func(c *Client) error { _, err := c.DiffSnapshot(ctx, "s1", "s2"); return err }},
 		{"GET /v1/snapshots/s1/verify ", func(c *Client) error { _, err := c.VerifySnapshot(ctx, "s1"); return err }},
+		{"GET /v1/snapshots/s1/verify?worktree=true ", func(c *Client) error { _, err := c.CompareSnapshot(ctx, "s1", ""); return err }},
+		{"GET /v1/snapshots/s1/verify?against=claude ", func(c *Client) error { _, err := c.CompareSnapshot(ctx, "s1", "claude"); return err }},
+		{`POST /v1/snapshots/s1/mount {"at":"/mnt"}`, func(c *Client) error {
+			_, err := c.MountSnapshot(ctx, "s1", api.SnapshotMountRequest{At: "/mnt"})
+			return err
+		}},
+		{"DELETE /v1/snapshots/s1/mount ", func(c *Client) error { _, err := c.UnmountSnapshot(ctx, "s1"); return err }},
 		{`POST /v1/snapshots/s1/restore {"paths":["a"]}`, func(c *Client) error {
 			_, err := c.RestoreSnapshot(ctx, "s1", api.SnapshotRestoreRequest{Paths: []string{"a"}})
 			return err
@@ -180,6 +187,7 @@ func TestEveryCallUsesItsRoute(t *testing.T) {
 			return err
 		}},
 		{"GET /v1/receipts/verify?head=ab&workspace=project ", func(c *Client) error { _, err := c.VerifyReceipts(ctx, "project", "ab"); return err }},
+		{"GET /v1/receipts/provenance?entry=7&workspace=project ", func(c *Client) error { _, err := c.Provenance(ctx, "project", 7); return err }},
 		{"GET /v1/receipts/export?workspace=project ", func(c *Client) error { _, err := c.ExportReceipts(ctx, "project"); return err }},
 		{"DELETE /v1/snapshots/s1 ", func(c *Client) error { _, err := c.RemoveSnapshot(ctx, "s1"); return err }},
 		{`POST /v1/agents/claude/restore {"as":"other"}`, func(c *Client) error {
@@ -255,11 +263,29 @@ func TestEveryCallUsesItsRoute(t *testing.T) {
 			_, err := c.CheckRole(ctx, api.RoleCheck{Role: "worker", Tool: "Bash", Agent: "claude", Write: true, Input: map[string]any{"a": 1}})
 			return err
 		}},
+		{"GET /v1/policy/learn?agent=claude&role=docs&run=-1 ", func(c *Client) error {
+			_, err := c.LearnPolicy(ctx, api.PolicyRequest{Agent: "claude", Role: "docs", Run: -1})
+			return err
+		}},
+		{"GET /v1/policy/check?agent=claude&role=docs&workspace=w ", func(c *Client) error {
+			_, err := c.CheckPolicy(ctx, api.PolicyRequest{Agent: "claude", Role: "docs", Workspace: "w"})
+			return err
+		}},
+		{"GET /v1/who?agent=claude&limit=5&line=12&op=wrote&path=a+b.go ", func(c *Client) error {
+			_, err := c.Who(ctx, api.WhoRequest{Path: "a b.go", Agent: "claude", Write: true, Line: 12, Limit: 5})
+			return err
+		}},
+		{"GET /v1/blame?path=a.go&workspace=w ", func(c *Client) error { _, err := c.Blame(ctx, "w", "", "a.go"); return err }},
 		{`POST /v1/workers {"branch":"","task":""}`, func(c *Client) error { _, err := c.Delegate(ctx, api.DelegateRequest{}); return err }},
 		{"GET /v1/workers ", func(c *Client) error { _, err := c.Workers(ctx, ""); return err }},
 		{"GET /v1/workers/x ", func(c *Client) error { _, err := c.Worker(ctx, "x", 0); return err }},
 		{"POST /v1/workers/x/cancel ", func(c *Client) error { _, err := c.CancelWorker(ctx, "x"); return err }},
 		{"POST /v1/workers/cleanup {}", func(c *Client) error { _, err := c.CleanupWorkers(ctx, api.CleanupRequest{}); return err }},
+		{`POST /v1/tasks/claude.1/replay {"by_order":true}`, func(c *Client) error {
+			_, err := c.Replay(ctx, "claude.1", api.ReplayRequest{ByOrder: true})
+			return err
+		}},
+		{"GET /v1/agents/x/replay?wait=2 ", func(c *Client) error { _, err := c.Replayed(ctx, "x", 2*time.Second); return err }},
 		{`GET /v1/races?workspace=w `, func(c *Client) error { _, err := c.Races(ctx, "w"); return err }},
 		{"GET /v1/races/r-1?wait=2 ", func(c *Client) error { _, err := c.GetRace(ctx, "r-1", 2*time.Second); return err }},
 		{"POST /v1/races/r-1/cancel ", func(c *Client) error { _, err := c.CancelRace(ctx, "r-1"); return err }},

@@ -83,6 +83,11 @@ func (i *Inside) Workers(ctx context.Context, req api.WorkersRequest) (api.Worke
 	return fetch[api.WorkersResponse](ctx, i.c, http.MethodPost, "/v1/workers", nil, req)
 }
 
+// Timeline makes a request about the agent's own checkpoints.
+func (i *Inside) Timeline(ctx context.Context, req api.TimelineRequest) (api.TimelineResponse, error) {
+	return fetch[api.TimelineResponse](ctx, i.c, http.MethodPost, "/v1/timeline", nil, req)
+}
+
 // Why returns the agent's last refusals.
 func (i *Inside) Why(ctx context.Context) ([]api.WhyEntry, error) {
 	var out struct {

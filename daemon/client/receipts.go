@@ -40,6 +40,16 @@ func (c *Client) VerifyReceipts(ctx context.Context, workspace, head string) (ap
 	return fetch[api.ReceiptsCheck](ctx, c, http.MethodGet, "/v1/receipts/verify", given(map[string]string{"workspace": workspace, "head": head}), nil)
 }
 
+// Provenance returns in-toto statements about the merges of a workspace, one a line, or about the one with
+// this entry in its log; 0 is all. The caller closes it.
+func (c *Client) Provenance(ctx context.Context, workspace string, entry uint64) (io.ReadCloser, error) {
+	q := given(map[string]string{"workspace": workspace})
+	if entry > 0 {
+		q.Set("entry", strconv.FormatUint(entry, 10))
+	}
+	return c.stream(ctx, "/v1/receipts/provenance", q)
+}
+
 // ExportReceipts returns all receipts of a workspace as lines of JSON. The caller closes it.
 func (c *Client) ExportReceipts(ctx context.Context, workspace string) (io.ReadCloser, error) {
 	return c.stream(ctx, "/v1/receipts/export", given(map[string]string{"workspace": workspace}))

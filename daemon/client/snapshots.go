@@ -71,6 +71,26 @@ func (c *Client) VerifySnapshot(ctx context.Context, id string) (api.SnapshotChe
 	return fetch[api.SnapshotCheck](ctx, c, http.MethodGet, snapshotPath(id, "verify"), nil, nil)
 }
 
+// CompareSnapshot is VerifySnapshot, and compares the files of an agent with the snapshot; "" is the
+// agent that it is of.
+func (c *Client) CompareSnapshot(ctx context.Context, id, agent string) (api.SnapshotCheck, error) {
+	query := url.Values{"worktree": {"true"}}
+	if agent != "" {
+		query = url.Values{"against": {agent}}
+	}
+	return fetch[api.SnapshotCheck](ctx, c, http.MethodGet, snapshotPath(id, "verify"), query, nil)
+}
+
+// MountSnapshot mounts a snapshot read-only.
+func (c *Client) MountSnapshot(ctx context.Context, id string, req api.SnapshotMountRequest) (api.SnapshotMount, error) {
+	return fetch[api.SnapshotMount](ctx, c, http.MethodPost, snapshotPath(id, "mount"), nil, req)
+}
+
+// UnmountSnapshot unmounts a snapshot.
+func (c *Client) UnmountSnapshot(ctx context.Context, id string) (api.SnapshotMount, error) {
+	return fetch[api.SnapshotMount](ctx, c, http.MethodDelete, snapshotPath(id, "mount"), nil, nil)
+}
+
 // RestoreSnapshot brings an agent's files back to a snapshot.
 func (c *Client) RestoreSnapshot(ctx context.Context, id string, req api.SnapshotRestoreRequest) (api.SnapshotRestored, error) {
 	return fetch[api.SnapshotRestored](ctx, c, http.MethodPost, snapshotPath(id, "restore"), nil, req)

@@ -175,13 +175,16 @@ func TestAFailedTrialIsReportedAndDoesNotStopTheRest(t *testing.T) {
 
 	// A repository that another user could configure is not touched.
 	require.NoError(t, os.Chmod(filepath.Join(s.bare, "config"), 0o666))
-	s.commands()
 	require.Eventually(t, func() bool {
 		c = s.watcher.Report(t.Context())
 		return len(c.Errors) > 0
 	}, soon, 10*time.Millisecond)
 	require.Contains(t, c.Errors[0], "not the daemon's own any more")
 	require.Len(t, c.Merges, 2, "the last result is still reported")
+	s.commands()  // of a scan that had begun before
+	for range 3 { // each waits for a scan
+		require.NotEmpty(t, s.watcher.Report(t.Context()).Errors)
+	}
 	require.Empty(t, s.commands())
 }
 

@@ -16,7 +16,7 @@ func (b *Builder) Settings(a *agent.Agent) wire.Settings {
 	k := a.Copy()
 	c := b.Config()
 	memory, l := a.OwnLimits(c)
-	v := wire.Settings{Role: k.Role, Policy: k.Policy, MemoryBytes: int64(memory) << 20, Pids: int64(l.Pids),
+	v := wire.Settings{Role: k.Role, Policy: k.Policy, Record: k.Recording, MemoryBytes: int64(memory) << 20, Pids: int64(l.Pids),
 		CPUWeight: int64(l.CPUWeight), CPUPercent: int64(l.CPUPercent), IOWeight: int64(l.IOWeight),
 		DiskBytes: int64(l.DiskMB) << 20, DiskFiles: int64(l.DiskFiles), Connections: int64(l.Connections)}
 	if ask := c.Limits.MemoryAsk; ask.StepMB > 0 && !a.OfAgent() { // the memory of a worker is its parent's
@@ -55,6 +55,7 @@ func (b *Builder) variables(a *agent.Agent, k store.Agent) []string {
 	}
 	maps.Copy(vars, c.Env(k.Name, k.Role, k.Env))
 	models.Variables(c, k.Role, a.Type, vars)
+	models.ServiceVariables(c, k.Role, vars)
 	out := make([]string, 0, len(vars))
 	for _, name := range slices.Sorted(maps.Keys(vars)) {
 		out = append(out, name+"="+vars[name])

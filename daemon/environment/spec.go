@@ -84,7 +84,7 @@ func checkObjects(a *agent.Agent) error {
 	if !a.WS.Git || a.Filtered != "" {
 		return nil
 	}
-	p := a.Copy().Policy
+	p := a.Copy().Rules()
 	set, err := policy.Compile(policy.Rules{Read: p.Read, Write: p.Write, Ask: p.Ask, Deny: p.Deny, Hide: p.Hide})
 	if err == nil && !set.AllReadable() {
 		err = fmt.Errorf("its rules withhold files, and no filtered objects exist for it")
@@ -111,10 +111,17 @@ func (b *Builder) Spec(a *agent.Agent, dir string) wire.Spec {
 		SocketGID: max(b.SocketGID, 0), StopGrace: c.Limits.StopGrace, LogBytes: int64(c.Limits.LogMB) << 20,
 		Created: k.CreatedAt, Generation: k.Generation, BaseType: k.BaseType, Command: k.Command,
 	}
-	if k.Race != "" { // only one of a race is merged, and they change the same files
+	// Only one of a race is merged, and they change the same files. A replay is not merged.
+	if k.Race != "" || k.Replay != nil {
 		spec.LocksExempt = append(slices.Clone(spec.LocksExempt), "**")
 	}
 	spec.ReadOnly = k.ReadOnly
+	switch {
+	case a.Audited:
+		spec.Audit, spec.AuditDeny = wire.AuditFull, c.Receipts.AuditOnFull == config.AuditDeny
+	case k.Recording:
+		spec.Audit = wire.AuditPolicy
+	}
 	if k.Worker != nil {
 		spec.Worker, spec.Parent = true, k.Worker.Parent
 	}

@@ -11,8 +11,9 @@ import (
 type Index interface {
 	// Sparse makes git read the objects at published; "" undoes that.
 	Sparse(published string) error
-	// Withhold makes git skip the tracked files for which withheld returns true.
-	Withhold(ctx context.Context, withheld func(path string) bool) error
+	// Withhold makes git skip the tracked files for which withheld returns true. withheld returns the
+	// same for equal keys.
+	Withhold(ctx context.Context, key string, withheld func(path string) bool) error
 }
 
 // Withhold prepares the objects and the index of an agent, which is stopped, for what its rules let
@@ -33,7 +34,7 @@ func (k *Keeper) Withhold(ctx context.Context, agent string, p api.Policy, temp 
 		return "", api.Errorf(api.CodeWorktreeFailed, "choose what agent %s may read of the repository's history: %w", agent, err).
 			WithHint("its rules withhold files, so it gets the other objects only; polisd's log has details")
 	}
-	return key, index.Withhold(ctx, func(path string) bool { return set.Decide(path, false).Read != policy.Allow })
+	return key, index.Withhold(ctx, key, func(path string) bool { return set.Decide(path, false).Read != policy.Allow })
 }
 
 // SweepUnused removes the stores that no agent uses. policies are the rules of all agents, started

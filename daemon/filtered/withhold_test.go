@@ -24,7 +24,7 @@ func (i *index) Sparse(published string) error {
 	return i.err
 }
 
-func (i *index) Withhold(_ context.Context, withheld func(string) bool) error {
+func (i *index) Withhold(_ context.Context, _ string, withheld func(string) bool) error {
 	for _, p := range i.paths {
 		if withheld(p) {
 			i.withheld = append(i.withheld, p)

@@ -34,6 +34,7 @@ func TestAnswersInJSONChangeNothingElse(t *testing.T) {
 		"a list that has it":     {`{"trusted":["/q","/p"]}`, []string{"trusted"}, []string{"/p"}, ""},
 		"no list yet":            {`{}`, []string{"trusted"}, []string{"/p"}, `{"trusted":["/p"]}`},
 		"no list there":          {`{"trusted":"all"}`, []string{"trusted"}, []string{"/p"}, ""},
+		"a number":               {`{}`, []string{"version"}, int64(1), `{"version":1}`},
 		"false is wanted":        {`{"ask":false}`, []string{"ask"}, false, ""},
 		"comments":               {"// of the program\n{\"a\":\"//\\\"/*\", /* b */ \"c\":1 // d\n}", []string{"e"}, true, `{"a":"//\"/*","c":1,"e":true}`},
 		"the last of twins":      {`{"a":1,"a":false}`, []string{"a"}, true, `{"a":true}`},

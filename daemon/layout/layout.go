@@ -185,5 +185,8 @@ func CheckResult(dir string) string { return filepath.Join(dir, "check.json") }
 // ShimSocket is the socket of the shim that lives in dir.
 func ShimSocket(dir string) string { return filepath.Join(dir, "shim.sock") }
 
+// ShimOpens is where a shim that ends leaves what it has recorded of opens, and not handed over.
+func ShimOpens(dir string) string { return filepath.Join(dir, "opens.json") }
+
 // ShimError is where a shim that could not start leaves its reason.
 func ShimError(dir string) string { return filepath.Join(dir, "error.json") }

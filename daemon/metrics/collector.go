@@ -118,6 +118,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, g := range histograms {
 		ch <- g.desc
 	}
+	describeModels(ch)
 }
 
 // Collect implements prometheus.Collector.
@@ -130,6 +131,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	for _, g := range globals {
 		ch <- prometheus.MustNewConstMetric(g.desc, g.typ, g.value(s))
 	}
+	collectModels(ch, s)
 	for i := range s.Agents {
 		a := &s.Agents[i]
 		for _, g := range agents {

@@ -4,11 +4,12 @@
 //
 // It decides which metrics exist; docs/metrics.md lists them, and docs/grafana/polis.json shows them.
 // Counters of agents are read from the agents at each request, through a Source: they are the agents'
-// own, and outlive polisd. The durations of merges, questions and patrol cycles are counted here, from
+// own, and outlive polisd. Those of model services are read from the agents' ledgers. The durations of merges, questions and patrol cycles are counted here, from
 // the events that polisd publishes, and begin with zero when polisd starts.
 //
 // It changes nothing but its own counters, and never reads the files of agents. Labels are names of
-// agents and workspaces and fixed words, never text that an agent chose.
+// agents, workspaces and services, fixed words, and the names of models, which agents choose: the ledger
+// bounds their form, and how many one agent has.
 //
 // Lock order: the mutex of Metrics, which lets one request read the Source at a time, then those of
 // the library.

@@ -30,6 +30,8 @@ type State struct {
 	Locks   Locks
 	// Queued are the lengths of the merge queues, by workspace.
 	Queued map[string]int
+	// Models are what agents used of model services.
+	Models []ModelUse
 	// Cases are the open cases of the patrol.
 	Cases api.CaseDigest
 }

@@ -14,6 +14,8 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/events"
+	"polis/daemon/gateway/ledger"
+	"polis/daemon/gateway/usage"
 )
 
 func fixed(s State) Source { return func(context.Context) State { return s } }
@@ -21,11 +23,15 @@ func fixed(s State) Source { return func(context.Context) State { return s } }
 // full has every metric.
 func full() State {
 	h := api.Times{Counts: []int64{2, 1, 4}, SumNanos: 3e9}
-	return State{Version: "1.2.3", Queued: map[string]int{"w": 3}, Cases: api.CaseDigest{Open: 2}, Locks: Locks{Leases: 2, Conflicts: 5, Granted: 7, Waiters: 1},
+	used := ledger.Counts{Requests: 9, Errors: 1, Refused: 2, Retries: 3, Cut: 1, Unpriced: 4, Tokens: usage.Tokens{Input: 100, Output: 20, CacheRead: 7}, Micros: 2_500_000, Priced: 1}
+	for _, micros := range []int64{40_000, 300_000, 70_000_000} {
+		used.TookFirst(micros)
+	}
+	return State{Version: "1.2.3", Models: []ModelUse{{"a", "w", "claude", "big-1", used, map[string]int64{"EUR": 2_500_000}}}, Queued: map[string]int{"w": 3}, Cases: api.CaseDigest{Open: 2}, Locks: Locks{Leases: 2, Conflicts: 5, Granted: 7, Waiters: 1},
 		Agents: []api.Agent{
 			{Name: "b", Workspace: "w", Status: api.StatusStopped},
 			{Name: "a", Workspace: "w", Status: api.StatusRunning, MemoryBytes: 7, CPUMicros: 1500000, Counters: &api.Counters{ReadCount: 3, WriteDenied: 4},
-				Times: &api.AgentTimes{Bounds: []int64{1e6, 1e9}, Reads: h, Writes: h, LeaseWaits: h}, Waiting: &api.Waiting{For: api.WaitingApproval, Open: 2}},
+				Times: &api.AgentTimes{Bounds: []int64{1e6, 1e9}, Reads: h, Writes: h, LeaseWaits: h}, Waiting: &api.Waiting{For: api.WaitingApproval, Open: 2}, Models: &api.ModelUse{Requests: 9, Budget: &api.ModelBudgetUse{Percent: 81}}},
 		}}
 }
 
@@ -49,6 +55,15 @@ func TestTheTextHasARowForEachAgentThatHasTheCounter(t *testing.T) {
 		"polis_agent_read_duration_seconds_bucket{agent=\"a\",workspace=\"w\",le=\"+Inf\"} 7\n",
 		"polis_agent_read_duration_seconds_sum{agent=\"a\",workspace=\"w\"} 3\n", "polis_agent_read_duration_seconds_count{agent=\"a\",workspace=\"w\"} 7\n",
 		"polis_merge_wait_seconds_count{result=\"merged\"} 0\n", "polis_approval_wait_seconds_count{result=\"deny\"} 0\n",
+		"polis_model_requests_total{agent=\"a\",model=\"big-1\",service=\"claude\",workspace=\"w\"} 9\n",
+		"polis_model_errors_total{agent=\"a\",model=\"big-1\",service=\"claude\",workspace=\"w\"} 1\n",
+		"polis_model_tokens_total{agent=\"a\",kind=\"cache_read\",model=\"big-1\",service=\"claude\",workspace=\"w\"} 7\n",
+		"polis_model_cost_total{agent=\"a\",currency=\"EUR\",model=\"big-1\",service=\"claude\",workspace=\"w\"} 2.5\n",
+		"polis_model_first_token_seconds_bucket{agent=\"a\",model=\"big-1\",service=\"claude\",workspace=\"w\",le=\"0.05\"} 1\n",
+		"polis_model_first_token_seconds_bucket{agent=\"a\",model=\"big-1\",service=\"claude\",workspace=\"w\",le=\"0.5\"} 2\n",
+		"polis_model_first_token_seconds_count{agent=\"a\",model=\"big-1\",service=\"claude\",workspace=\"w\"} 3\n",
+		"polis_model_first_token_seconds_sum{agent=\"a\",model=\"big-1\",service=\"claude\",workspace=\"w\"} 70.34\n",
+		"polis_agent_model_budget_ratio{agent=\"a\",workspace=\"w\"} 0.81\n",
 	} {
 		require.Contains(t, s, line)
 	}

@@ -2,6 +2,7 @@ package patrol
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -45,6 +46,29 @@ func BreakerCase(workspace, agent string, created time.Time, f api.Frozen, text 
 	return api.Case{State: api.CasePending, Kind: KindBreaker, Workspace: workspace, Agent: agent, AgentCreated: created, Incident: f.At.UTC().Format(time.RFC3339Nano), Evidence: evidence,
 		Resolves: "it is thawed, stopped or removed",
 		Next:     fmt.Sprintf("polisctl agents diff %s shows what it changed; polisctl agents thaw %s lets it continue, polisctl agents stop %s ends it", agent, agent, agent)}
+}
+
+// BeforeCase reports whether a checkpoint is from before what a case is about: the task, or what a breaker
+// with this freeze counted (nil: it is not of a breaker).
+func BeforeCase(c api.Case, f *api.Frozen, s api.Snapshot) bool {
+	if s.Covers != api.SnapshotFiles || s.Time.Before(c.AgentCreated) {
+		return false
+	}
+	if f == nil {
+		return c.Task != "" && s.Why == api.SnapshotByTask && c.Agent+"."+strconv.Itoa(s.Task) == c.Task
+	}
+	began := f.At
+	if f.Trip != nil {
+		began = began.Add(-time.Duration(f.Trip.Seconds * float64(time.Second)))
+	}
+	return s.Time.Before(began)
+}
+
+// WithRewind adds to a case the checkpoint to which the agent's files can be brought back.
+func WithRewind(c api.Case, s api.Snapshot) api.Case {
+	c.Rewind = s.ID
+	c.Next += fmt.Sprintf("; polisctl rewind %s --to %s brings its files back to what they were before", c.Agent, s.ID)
+	return c
 }
 
 // Ended is a case that has ended without a person, and the fact because of which.

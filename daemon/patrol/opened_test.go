@@ -98,3 +98,35 @@ func TestTheEventOfAFinding(t *testing.T) {
 	Conclude(&f, nil)
 	require.False(t, f.Done, "a report does nothing")
 }
+
+func TestTheCheckpointFromBeforeACase(t *testing.T) {
+	began := time.Unix(1e9, 0)
+	sec := func(n int) time.Time { return began.Add(time.Duration(n) * time.Second) }
+	trip := &api.Frozen{At: sec(60), Trip: &api.Trip{Seconds: 2.5}}
+	c := api.Case{Agent: "a", Task: "a.3", AgentCreated: began}
+	files := func(n int, s api.Snapshot) api.Snapshot {
+		s.Covers, s.Time = api.SnapshotFiles, sec(n)
+		return s
+	}
+	for name, x := range map[string]struct {
+		frozen *api.Frozen
+		s      api.Snapshot
+		want   bool
+	}{
+		"before what the breaker counted": {trip, files(57, api.Snapshot{Why: api.SnapshotByTool}), true},
+		"while it counted":                {trip, files(58, api.Snapshot{}), false},
+		"a breaker without a span":        {&api.Frozen{At: sec(60)}, files(59, api.Snapshot{}), true},
+		"after the freeze":                {trip, files(61, api.Snapshot{}), false},
+		"of an agent of the same name":    {trip, files(-1, api.Snapshot{}), false},
+		"of other files":                  {trip, api.Snapshot{Covers: api.SnapshotDeclared, Time: sec(1)}, false},
+		"before the task":                 {nil, files(90, api.Snapshot{Why: api.SnapshotByTask, Task: 3}), true},
+		"before another task":             {nil, files(90, api.Snapshot{Why: api.SnapshotByTask, Task: 2}), false},
+		"before a tool":                   {nil, files(1, api.Snapshot{Why: api.SnapshotByTool, Task: 3}), false},
+	} {
+		require.Equal(t, x.want, BeforeCase(c, x.frozen, x.s), name)
+	}
+	require.False(t, BeforeCase(api.Case{Agent: "a", AgentCreated: began}, nil, files(1, api.Snapshot{Why: api.SnapshotByTask})), "no task")
+	got := WithRewind(api.Case{Agent: "a", Next: "x"}, api.Snapshot{ID: "s1"})
+	require.Equal(t, "s1", got.Rewind)
+	require.Contains(t, got.Next, "x; polisctl rewind a --to s1")
+}

@@ -51,3 +51,26 @@ func RealPath(path string) string {
 func Below(path, dir string) bool {
 	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+string(os.PathSeparator))
 }
+
+// maxPath is the longest path, in bytes (PATH_MAX in limits.h).
+const maxPath = 4096
+
+// Apart reports whether path is absolute and in its shortest form, and neither below nor above one of dirs,
+// also where these are links. The root directory is above everything.
+func Apart(path string, dirs []string) bool {
+	if !filepath.IsAbs(path) || filepath.Clean(path) != path || path == "/" || len(path) > maxPath {
+		return false
+	}
+	for _, dir := range dirs {
+		real, err := filepath.EvalSymlinks(dir)
+		if err != nil {
+			real = dir
+		}
+		for _, d := range []string{dir, real} {
+			if Below(path, d) || Below(d, path) {
+				return false
+			}
+		}
+	}
+	return true
+}

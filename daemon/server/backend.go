@@ -52,9 +52,11 @@ type Backend interface {
 	Approvals
 	Workers
 	Races
+	Replays
 	Setups
 	Snapshots
 	Receipts
+	Policies
 	Events() *events.Hub
 }
 
@@ -95,6 +97,13 @@ type Races interface {
 	ChooseRace(id string, req api.ChooseRequest) (api.Race, error)
 }
 
+// Replays is the part of the Backend that is about replays of recorded tasks.
+type Replays interface {
+	Replay(ctx context.Context, task string, req api.ReplayRequest) (api.Replay, error)
+	// Replayed waits until the replay has ended, or ctx ends; the replay as it then is is no error.
+	Replayed(ctx context.Context, agent string, wait bool) (api.Replay, error)
+}
+
 // Setups is the part of the Backend that is about setup commands.
 type Setups interface {
 	Setups(ctx context.Context, workspace string) ([]api.Setup, error)
@@ -112,6 +121,17 @@ type Receipts interface {
 	Receipts(ctx context.Context, req api.ReceiptsRequest) (api.Receipts, error)
 	VerifyReceipts(ctx context.Context, workspace, head string) (api.ReceiptsCheck, error)
 	ExportReceipts(ctx context.Context, workspace string, to io.Writer) error
+	Provenance(ctx context.Context, workspace string, entry uint64, to io.Writer) error
+	// Who returns who read or wrote a path, and Blame of which agents the lines of a file are; "" for the
+	// agent is the target branch.
+	Who(ctx context.Context, req api.WhoRequest) (api.Who, error)
+	Blame(ctx context.Context, workspace, agent, path string) (api.Blame, error)
+}
+
+// Policies is the part of the Backend that is about what agents in record mode used.
+type Policies interface {
+	LearnPolicy(ctx context.Context, req api.PolicyRequest) (api.LearnedPolicy, error)
+	CheckPolicy(ctx context.Context, req api.PolicyRequest) (api.PolicyCheck, error)
 }
 
 // Snapshots is the part of the Backend that is about snapshots of agents' files.
@@ -124,9 +144,14 @@ type Snapshots interface {
 	// DiffSnapshot compares with the agent's files now if to is "".
 	DiffSnapshot(ctx context.Context, id, to string) (api.SnapshotDiff, error)
 	VerifySnapshot(ctx context.Context, id string) (api.SnapshotCheck, error)
+	MountSnapshot(ctx context.Context, id string, req api.SnapshotMountRequest) (api.SnapshotMount, error)
+	UnmountSnapshot(ctx context.Context, id string) (api.SnapshotMount, error)
+	CompareSnapshot(ctx context.Context, id, agent string) (api.SnapshotCheck, error)
 	Timeline(ctx context.Context, agent string) ([]api.Snapshot, error)
 	Checkpoint(ctx context.Context, agent string, req api.CheckpointRequest) (api.Snapshot, error)
 	Rewind(ctx context.Context, agent string, req api.RewindRequest) (api.SnapshotRestored, error)
+	// OwnTimeline does what an agent wants of its own checkpoints.
+	OwnTimeline(ctx context.Context, agent string, req api.TimelineRequest) (api.TimelineResponse, error)
 	RestoreSnapshot(ctx context.Context, id string, req api.SnapshotRestoreRequest) (api.SnapshotRestored, error)
 	RemoveSnapshot(ctx context.Context, id string) (api.Snapshot, error)
 }

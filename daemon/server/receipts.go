@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -99,10 +100,30 @@ func (s *Server) verifyReceipts(w http.ResponseWriter, r *http.Request) error {
 	return s.reply(w, http.StatusOK, res)
 }
 
+// provenance streams, as exportReceipts does.
+func (s *Server) provenance(w http.ResponseWriter, r *http.Request) error {
+	var entry uint64
+	if text := r.URL.Query().Get("entry"); text != "" {
+		var err error
+		if entry, err = strconv.ParseUint(text, 10, 64); err != nil || entry == 0 {
+			return api.Errorf(api.CodeBadRequest, "entry is not a number above 0: %q", api.Shorten(text, 32))
+		}
+	}
+	return s.lines(w, func(to io.Writer) error {
+		return s.Backend.Provenance(r.Context(), r.URL.Query().Get("workspace"), entry, to)
+	})
+}
+
 // exportReceipts streams. If an entry is broken, the answer is cut short, which a client sees.
 func (s *Server) exportReceipts(w http.ResponseWriter, r *http.Request) error {
+	return s.lines(w, func(to io.Writer) error {
+		return s.Backend.ExportReceipts(r.Context(), r.URL.Query().Get("workspace"), to)
+	})
+}
+
+func (s *Server) lines(w http.ResponseWriter, write func(io.Writer) error) error {
 	out := &fileBody{w: w, kind: "application/x-ndjson"}
-	err := s.Backend.ExportReceipts(r.Context(), r.URL.Query().Get("workspace"), out)
+	err := write(out)
 	if err != nil && out.begun {
 		s.Log.Warn("export of receipts cut short", "err", err)
 		panic(http.ErrAbortHandler)

@@ -33,6 +33,11 @@ var (
 	follow      = query{"follow", "boolean", "send what comes until the caller ends"}
 )
 
+// usedBy is the query about what an agent used.
+func usedBy(role string) []query {
+	return []query{{"agent", "string", "the agent"}, {"role", "string", role}, {"run", "integer", "the number of a run, -1 for the newest; 0 for all"}}
+}
+
 // shapes is by the pattern of the route. A test wants one for every route.
 func shapes() map[string]shape {
 	return map[string]shape{
@@ -98,11 +103,13 @@ func shapes() map[string]shape {
 		"POST /v1/tasks/{id}/retry":           {out: api.Task{}},
 		"GET /v1/agents/{name}/attach":        {out: api.Attach{}},
 
-		"GET /v1/races":              {out: api.Race{}, list: "races", query: []query{ofWorkspace}},
-		"POST /v1/races":             {in: api.RaceRequest{}, out: api.Race{}, made: true},
-		"GET /v1/races/{id}":         {out: api.Race{}, query: []query{{"wait", "integer", "wait this many seconds until it has ended or waits for a choice"}}},
-		"POST /v1/races/{id}/choose": {in: api.ChooseRequest{}, out: api.Race{}},
-		"POST /v1/races/{id}/cancel": {out: api.Race{}},
+		"POST /v1/tasks/{id}/replay":   {in: api.ReplayRequest{}, out: api.Replay{}, made: true},
+		"GET /v1/agents/{name}/replay": {out: api.Replay{}, query: []query{{"wait", "integer", "wait this many seconds until it has ended"}}},
+		"GET /v1/races":                {out: api.Race{}, list: "races", query: []query{ofWorkspace}},
+		"POST /v1/races":               {in: api.RaceRequest{}, out: api.Race{}, made: true},
+		"GET /v1/races/{id}":           {out: api.Race{}, query: []query{{"wait", "integer", "wait this many seconds until it has ended or waits for a choice"}}},
+		"POST /v1/races/{id}/choose":   {in: api.ChooseRequest{}, out: api.Race{}},
+		"POST /v1/races/{id}/cancel":   {out: api.Race{}},
 
 		"POST /v1/agents/{name}/snapshots": {in: api.SnapshotRequest{}, optional: true, out: api.Snapshot{}, made: true},
 		"GET /v1/snapshots":                {out: api.Snapshot{}, list: "snapshots", query: []query{ofWorkspace, {"agent", "string", "only those of this agent"}}},
@@ -110,16 +117,23 @@ func shapes() map[string]shape {
 		"GET /v1/snapshots/{id}/files":     {out: api.SnapshotFile{}, list: "files"},
 		"GET /v1/snapshots/{id}/content":   {text: "application/octet-stream", query: []query{{"path", "string", "the file"}}},
 		"GET /v1/snapshots/{id}/diff":      {out: api.SnapshotDiff{}, query: []query{{"to", "string", "the later snapshot; the agent's files now if not given"}}},
-		"GET /v1/snapshots/{id}/verify":    {out: api.SnapshotCheck{}},
+		"GET /v1/snapshots/{id}/verify":    {out: api.SnapshotCheck{}, query: []query{{"worktree", "boolean", "also compare the files of the snapshot's agent as they are now"}, {"against", "string", "also compare the files of this agent of the workspace"}}},
+		"POST /v1/snapshots/{id}/mount":    {in: api.SnapshotMountRequest{}, optional: true, out: api.SnapshotMount{}},
+		"DELETE /v1/snapshots/{id}/mount":  {out: api.SnapshotMount{}},
 		"POST /v1/snapshots/{id}/restore":  {in: api.SnapshotRestoreRequest{}, optional: true, out: api.SnapshotRestored{}},
 		"GET /v1/receipts": {out: api.Receipts{}, query: []query{ofWorkspace, {"agent", "string", "only those of this agent"}, {"type", "string", "only those of this type, or of types that begin so"},
 			{"since", "string", "the earliest time, RFC 3339"}, {"limit", "integer", "how many, 1000 if not given"}}},
-		"GET /v1/receipts/verify":            {out: api.ReceiptsCheck{}, query: []query{ofWorkspace, {"head", "string", "the hash of an entry that must be there"}}},
-		"GET /v1/receipts/export":            {text: "application/x-ndjson", query: []query{ofWorkspace}},
-		"DELETE /v1/snapshots/{id}":          {out: api.Snapshot{}},
-		"GET /v1/agents/{name}/timeline":     {out: api.Snapshot{}, list: "checkpoints"},
-		"POST /v1/agents/{name}/checkpoints": {in: api.CheckpointRequest{}, optional: true, out: api.Snapshot{}},
-		"POST /v1/agents/{name}/rewind":      {in: api.RewindRequest{}, optional: true, out: api.SnapshotRestored{}},
+		"GET /v1/who": {out: api.Who{}, query: []query{ofWorkspace, {"op", "string", "\"read\" or \"wrote\""}, {"path", "string", "a file or directory below the worktree"}, {"line", "integer", "a line of the file; only with op=wrote"},
+			{"agent", "string", "only by this agent"}, {"since", "string", "the earliest time, as in RFC 3339"}, {"limit", "integer", "how many: the last ones"}}},
+		"GET /v1/blame":                       {out: api.Blame{}, query: []query{ofWorkspace, {"agent", "string", "the file of this agent, else that of the target branch"}, {"path", "string", "the file"}}},
+		"GET /v1/receipts/verify":             {out: api.ReceiptsCheck{}, query: []query{ofWorkspace, {"head", "string", "the hash of an entry that must be there"}}},
+		"GET /v1/receipts/provenance":         {text: "application/x-ndjson", query: []query{ofWorkspace, {"entry", "integer", "only of the merge with this number in the log of the workspace"}}},
+		"GET /v1/receipts/export":             {text: "application/x-ndjson", query: []query{ofWorkspace}},
+		"DELETE /v1/snapshots/{id}":           {out: api.Snapshot{}},
+		"GET /v1/agents/{name}/timeline":      {out: api.Snapshot{}, list: "checkpoints"},
+		"POST /v1/agents/{name}/checkpoints":  {in: api.CheckpointRequest{}, optional: true, out: api.Snapshot{}},
+		"POST /v1/agents/{name}/own-timeline": {in: api.TimelineRequest{}, out: api.TimelineResponse{}},
+		"POST /v1/agents/{name}/rewind":       {in: api.RewindRequest{}, optional: true, out: api.SnapshotRestored{}},
 
 		"GET /v1/locks":     {out: api.Lock{}, list: "locks", query: []query{ofWorkspace}},
 		"POST /v1/locks":    {in: api.LockRequest{}, out: api.Lock{}, made: true},
@@ -138,9 +152,11 @@ func shapes() map[string]shape {
 		"GET /v1/approval-rules":         {out: api.ApprovalRule{}, list: "rules", query: []query{ofWorkspace}},
 		"DELETE /v1/approval-rules/{id}": {out: api.ApprovalRule{}},
 
-		"GET /v1/setups":     {out: api.Setup{}, list: "setups", query: []query{ofWorkspace}},
-		"POST /v1/setups":    {in: api.SetupRequest{}, optional: true, out: api.Setup{}, steps: true},
-		"GET /v1/setups/log": {out: api.SetupLog{}, query: []query{ofWorkspace}},
+		"GET /v1/policy/learn": {out: api.LearnedPolicy{}, query: append(usedBy("the name of the role; that of the agent without"), query{"workspace", "string", "the workspace of an agent that was removed"})},
+		"GET /v1/policy/check": {out: api.PolicyCheck{}, query: append(usedBy("a role of the configuration"), query{"workspace", "string", "the workspace of an agent that was removed"})},
+		"GET /v1/setups":       {out: api.Setup{}, list: "setups", query: []query{ofWorkspace}},
+		"POST /v1/setups":      {in: api.SetupRequest{}, optional: true, out: api.Setup{}, steps: true},
+		"GET /v1/setups/log":   {out: api.SetupLog{}, query: []query{ofWorkspace}},
 
 		"GET /v1/maintenance":  {out: api.MaintenanceReport{}, list: "maintenance", query: []query{ofWorkspace}},
 		"POST /v1/maintenance": {in: api.MaintenanceRequest{}, optional: true, out: api.MaintenanceReport{}, steps: true},

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"net/http"
 
 	"polis/daemon/api"
@@ -84,8 +85,40 @@ func (s *Server) diffSnapshot(w http.ResponseWriter, r *http.Request) error {
 	return s.reply(w, http.StatusOK, res)
 }
 
+// verifySnapshot also compares the files of an agent, with worktree=true those of its own agent.
 func (s *Server) verifySnapshot(w http.ResponseWriter, r *http.Request) error {
-	res, err := s.Backend.VerifySnapshot(r.Context(), r.PathValue("id"))
+	q := r.URL.Query()
+	agent, own := q.Get("against"), q.Get("worktree")
+	if own != "" && own != "true" || own != "" && agent != "" {
+		return api.Errorf(api.CodeBadRequest, "give worktree=true, or against=AGENT, or none of them")
+	}
+	verify := s.Backend.VerifySnapshot
+	if agent != "" || own != "" {
+		verify = func(ctx context.Context, id string) (api.SnapshotCheck, error) {
+			return s.Backend.CompareSnapshot(ctx, id, agent)
+		}
+	}
+	res, err := verify(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	return s.reply(w, http.StatusOK, res)
+}
+
+func (s *Server) mountSnapshot(w http.ResponseWriter, r *http.Request) error {
+	var req api.SnapshotMountRequest
+	if err := optional(r, &req); err != nil {
+		return err
+	}
+	res, err := s.Backend.MountSnapshot(r.Context(), r.PathValue("id"), req)
+	if err != nil {
+		return err
+	}
+	return s.reply(w, http.StatusOK, res)
+}
+
+func (s *Server) unmountSnapshot(w http.ResponseWriter, r *http.Request) error {
+	res, err := s.Backend.UnmountSnapshot(r.Context(), r.PathValue("id"))
 	if err != nil {
 		return err
 	}
@@ -138,6 +171,28 @@ func (s *Server) rewind(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	res, err := s.Backend.Rewind(r.Context(), r.PathValue("name"), req)
+	if err != nil {
+		return err
+	}
+	return s.reply(w, http.StatusOK, res)
+}
+
+// ownTimeline is for shims: what their agent wants of its own checkpoints.
+func (s *Server) ownTimeline(w http.ResponseWriter, r *http.Request) error {
+	var req api.TimelineRequest
+	if err := read(r, &req); err != nil {
+		return err
+	}
+	switch req.Op {
+	case api.TimelineList, api.TimelineCheckpoint, api.TimelineTool:
+	case api.TimelineRewind:
+		if req.Rewind == nil {
+			req.Rewind = &api.RewindRequest{}
+		}
+	default:
+		return api.Errorf(api.CodeBadRequest, "op = %q: must be list, checkpoint or rewind", api.Shorten(req.Op, 32))
+	}
+	res, err := s.Backend.OwnTimeline(r.Context(), r.PathValue("name"), req)
 	if err != nil {
 		return err
 	}

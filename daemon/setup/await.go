@@ -89,6 +89,13 @@ func (w *Worker) Await(ctx context.Context, tree string, how How) error {
 		return r.err
 	case <-ctx.Done():
 		return api.Errorf(api.CodeTimeout, "wait for the setup command: %w", context.Cause(ctx))
+	case <-w.done:
+	}
+	select {
+	case <-r.done:
+		return r.err
+	default: // it was queued when the worker had ended
+		return errEnds
 	}
 }
 

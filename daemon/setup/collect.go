@@ -33,7 +33,7 @@ type collected struct {
 
 // collect moves the outputs, names as git lists them, from the directory upper to tree, both in dir.
 // What is left in upper is dropped.
-func collect(ctx context.Context, dir string, outputs []string, uid, gid int) (c collected, err error) {
+func collect(ctx context.Context, dir string, outputs []string, clean cleaning) (c collected, err error) {
 	if len(outputs) > maxOutputs {
 		return c, fmt.Errorf("git ignores %d names that the command made: at most %d; ignore their directories", len(outputs), maxOutputs)
 	}
@@ -42,7 +42,7 @@ func collect(ctx context.Context, dir string, outputs []string, uid, gid int) (c
 		return c, err
 	}
 	defer root.Close()
-	m := mover{root: root, uid: uid, gid: gid, made: map[string]bool{}}
+	m := mover{root: root, uid: clean.uid, gid: clean.gid, made: map[string]bool{}}
 	if err := m.mkdir("tree"); err != nil {
 		return c, err
 	}
@@ -59,7 +59,7 @@ func collect(ctx context.Context, dir string, outputs []string, uid, gid int) (c
 		}
 	}
 	var s *sums
-	if c.sum, s, err = sum(ctx, filepath.Join(dir, "tree"), true, uid, gid); err != nil {
+	if c.sum, s, err = sum(ctx, filepath.Join(dir, "tree"), &clean); err != nil {
 		return c, err
 	}
 	c.bytes, c.files, c.dropped = s.bytes, s.files, s.removed

@@ -120,7 +120,7 @@ func (r *Runner) Run(ctx context.Context, key, tree string) (rec Record, err err
 	if err != nil {
 		return rec, unable(err)
 	}
-	got, err := collect(ctx, dir, outputs, r.UID, r.GID)
+	got, err := collect(ctx, dir, outputs, cleaning{uid: r.UID, gid: r.GID, room: int64(*rules.DiskMB) << 20})
 	if err != nil {
 		return rec, failed(rec.Log, err)
 	}

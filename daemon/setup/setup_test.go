@@ -72,6 +72,9 @@ func TestAKeyChangesWithTheCommandTheInputsAndTheEnvironment(t *testing.T) {
 	require.Error(t, err)
 }
 
+// mine cleans for the user of the test.
+var mine = cleaning{uid: os.Getuid(), gid: os.Getgid(), room: 1 << 20}
+
 // made makes the directory of a run with what a command left.
 func made(t *testing.T, s *Store, key string, files map[string]string) (id, dir string) {
 	t.Helper()
@@ -89,7 +92,7 @@ func made(t *testing.T, s *Store, key string, files map[string]string) (id, dir 
 func result(t *testing.T, s *Store, key string, at time.Time) Record {
 	t.Helper()
 	id, dir := made(t, s, key, map[string]string{"deps/a": key[:8] + at.String()})
-	got, err := collect(t.Context(), dir, []string{"deps/"}, os.Getuid(), os.Getgid())
+	got, err := collect(t.Context(), dir, []string{"deps/"}, mine)
 	require.NoError(t, err)
 	r := Record{Version: recordVersion, ID: id, Key: key, Made: at, Compared: at, Sum: got.sum, Bytes: got.bytes, Files: got.files, Outputs: got.outputs}
 	require.NoError(t, s.finish(t.Context(), r))
@@ -113,7 +116,7 @@ func TestOnlyTheOutputsAreCollected(t *testing.T) {
 	require.NoError(t, os.Link(at("deps/a/index.js"), at("deps/second")))
 	require.NoError(t, unix.Mkfifo(at("deps/pipe"), 0o600))
 	require.NoError(t, os.Chmod(at("deps/a/index.js"), 0o755|os.ModeSetuid))
-	got, err := collect(t.Context(), dir, []string{"deps/", "sub/cache/"}, os.Getuid(), os.Getgid())
+	got, err := collect(t.Context(), dir, []string{"deps/", "sub/cache/"}, mine)
 	require.NoError(t, err)
 	require.Equal(t, 3, got.dropped, "a tracked file, an untracked one and a pipe: %v", got.drops)
 	require.ElementsMatch(t, []string{"tracked", "new.txt"}, got.drops)
@@ -128,7 +131,7 @@ func TestOnlyTheOutputsAreCollected(t *testing.T) {
 	require.Equal(t, "/etc/passwd", to, "a link is kept, and never followed")
 
 	for _, name := range []string{"../upper/x", "/etc/passwd", "."} {
-		_, err := collect(t.Context(), dir, []string{name}, os.Getuid(), os.Getgid())
+		_, err := collect(t.Context(), dir, []string{name}, mine)
 		require.Error(t, err, name)
 	}
 }
@@ -140,7 +143,7 @@ func TestTheAttributesOfAnOverlayAreDropped(t *testing.T) {
 	deps := filepath.Join(dir, "upper/deps")
 	require.NoError(t, unix.Setxattr(deps, "trusted.overlay.opaque", []byte("y"), 0))
 	require.NoError(t, unix.Mknod(filepath.Join(deps, "whiteout"), unix.S_IFCHR, 0))
-	_, err := collect(t.Context(), dir, []string{"deps/"}, 65534, 65534)
+	_, err := collect(t.Context(), dir, []string{"deps/"}, cleaning{uid: 65534, gid: 65534})
 	require.NoError(t, err)
 	deps = filepath.Join(dir, "tree/deps")
 	_, err = unix.Getxattr(deps, "trusted.overlay.opaque", nil)
@@ -154,7 +157,7 @@ func TestTheAttributesOfAnOverlayAreDropped(t *testing.T) {
 func TestADirectoryTooDeepIsRefused(t *testing.T) {
 	s := newStore(t)
 	_, dir := made(t, s, keyA, map[string]string{"deps/" + strings.Repeat("d/", maxDepth+1) + "f": "x"})
-	_, err := collect(t.Context(), dir, []string{"deps/"}, os.Getuid(), os.Getgid())
+	_, err := collect(t.Context(), dir, []string{"deps/"}, mine)
 	require.ErrorContains(t, err, "deep")
 }
 
@@ -404,6 +407,7 @@ func TestClosingEndsARun(t *testing.T) {
 	require.Eventually(t, func() bool { return len(b.ran()) > 0 }, 10*time.Second, time.Millisecond)
 	b.Close()
 	require.Error(t, <-waited)
+	require.ErrorIs(t, b.Await(context.WithoutCancel(t.Context()), treeB, IfMissing), errEnds, "nobody would serve it")
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	require.Empty(t, b.events, "the next daemon runs it")
@@ -415,4 +419,62 @@ func TestTheQueueIsBounded(t *testing.T) {
 		b.Want(strings.Repeat("d", 39) + string(rune('0'+i%10)))
 	}
 	require.LessOrEqual(t, len(b.queue), maxQueued)
+}
+
+// Names of one file become files of their own: agents' overlays would separate them one after the other.
+func TestHardLinksBecomeCopies(t *testing.T) {
+	s := newStore(t)
+	_, dir := made(t, s, keyA, map[string]string{"deps/a/one": "text", "deps/b": "other"})
+	at := func(name string) string { return filepath.Join(dir, "upper/deps", name) }
+	for _, name := range []string{"two", "a/three"} {
+		require.NoError(t, os.Link(at("a/one"), at(name)))
+	}
+	when := time.Unix(1_700_000_000, 0)
+	require.NoError(t, os.Chtimes(at("two"), when, when))
+	require.NoError(t, os.Chmod(at("two"), 0o750|os.ModeSticky|os.ModeSetuid))
+	got, err := collect(t.Context(), dir, []string{"deps/"}, mine)
+	require.NoError(t, err)
+	require.EqualValues(t, 6, got.files, "with the directories")
+	tree := filepath.Join(dir, "tree")
+	seen := map[uint64]bool{}
+	for _, name := range []string{"deps/a/one", "deps/two", "deps/a/three"} {
+		var st unix.Stat_t
+		require.NoError(t, unix.Stat(filepath.Join(tree, name), &st))
+		require.EqualValues(t, 1, st.Nlink, name)
+		require.EqualValues(t, 0o1750, st.Mode&0o7777, name)
+		require.Equal(t, when.Unix(), st.Mtim.Sec, name)
+		require.False(t, seen[st.Ino], name)
+		seen[st.Ino] = true
+		text, err := os.ReadFile(filepath.Join(tree, name))
+		require.NoError(t, err)
+		require.Equal(t, "text", string(text))
+	}
+	entries, err := os.ReadDir(filepath.Join(tree, "deps/a"))
+	require.NoError(t, err)
+	require.Len(t, entries, 2, "no other name is left")
+	again, _, err := sum(t.Context(), tree, nil)
+	require.NoError(t, err)
+	require.Equal(t, got.sum, again, "the checksum is that of the copies")
+}
+
+// A file of a megabyte with a thousand names must not fill the disk.
+func TestCopiesOfHardLinksAreBounded(t *testing.T) {
+	s := newStore(t)
+	_, dir := made(t, s, keyA, map[string]string{"deps/a": strings.Repeat("x", 600<<10)})
+	at := func(name string) string { return filepath.Join(dir, "upper/deps", name) }
+	for _, name := range []string{"b", "c", "d"} {
+		require.NoError(t, os.Link(at("a"), at(name)))
+	}
+	src, err := os.Open(at("a"))
+	require.NoError(t, err)
+	defer src.Close()
+	clone, err := os.Create(filepath.Join(dir, "clone"))
+	require.NoError(t, err)
+	defer clone.Close()
+	if unix.IoctlFileClone(int(clone.Fd()), int(src.Fd())) == nil {
+		return // shared blocks take no room
+	}
+	_, err = collect(t.Context(), dir, []string{"deps/"}, mine)
+	require.ErrorContains(t, err, "disk_mb")
+	require.NoFileExists(t, filepath.Join(dir, "tree/deps", linkName))
 }

@@ -22,11 +22,8 @@ const (
 
 // sums reads a tree of files in order, by descriptors and without following links.
 type sums struct {
-	ctx context.Context
-	// clean removes what must not be in a layer: devices, pipes, sockets and the attributes of an
-	// overlay. Otherwise nothing is changed.
-	clean    bool
-	uid, gid int
+	ctx   context.Context
+	clean *cleaning // nil: nothing is changed
 
 	h            hash.Hash
 	buf          []byte
@@ -35,9 +32,16 @@ type sums struct {
 	removed      int
 }
 
+// cleaning removes what must not be in a layer: devices, pipes, sockets, hard links and the attributes
+// of an overlay.
+type cleaning struct {
+	uid, gid int
+	room     int64 // for copies of files with several names, in bytes
+}
+
 // sum returns the checksum, the size and the number of files of the directory at path.
-func sum(ctx context.Context, path string, clean bool, uid, gid int) (text string, s *sums, err error) {
-	s = &sums{ctx: ctx, clean: clean, uid: uid, gid: gid, h: sha256.New(), buf: make([]byte, 256<<10), linked: map[uint64]bool{}}
+func sum(ctx context.Context, path string, clean *cleaning) (text string, s *sums, err error) {
+	s = &sums{ctx: ctx, clean: clean, h: sha256.New(), buf: make([]byte, 256<<10), linked: map[uint64]bool{}}
 	top, err := os.OpenFile(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return "", nil, err
@@ -56,7 +60,7 @@ func (s *sums) dir(d *os.File, path string, depth int) error {
 	if err := s.ctx.Err(); err != nil {
 		return context.Cause(s.ctx)
 	}
-	if s.clean {
+	if s.clean != nil {
 		if err := dropOverlayAttributes(int(d.Fd())); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
@@ -84,12 +88,12 @@ func (s *sums) entry(d *os.File, name, path string, depth int) error {
 		return errTooManyFiles
 	}
 	kind := st.Mode & unix.S_IFMT
-	if s.clean && kind != unix.S_IFDIR && kind != unix.S_IFREG && kind != unix.S_IFLNK {
+	if s.clean != nil && kind != unix.S_IFDIR && kind != unix.S_IFREG && kind != unix.S_IFLNK {
 		s.removed, s.files = s.removed+1, s.files-1
 		return os.NewSyscallError("unlinkat", unix.Unlinkat(int(d.Fd()), name, 0))
 	}
-	if s.clean && (int(st.Uid) != s.uid || int(st.Gid) != s.gid) && os.Geteuid() == 0 {
-		if err := unix.Fchownat(int(d.Fd()), name, s.uid, s.gid, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+	if s.clean != nil && (int(st.Uid) != s.clean.uid || int(st.Gid) != s.clean.gid) && os.Geteuid() == 0 {
+		if err := unix.Fchownat(int(d.Fd()), name, s.clean.uid, s.clean.gid, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 			return &os.PathError{Op: "chown", Path: path, Err: err}
 		}
 	}
@@ -117,6 +121,11 @@ func (s *sums) entry(d *os.File, name, path string, depth int) error {
 }
 
 func (s *sums) file(d *os.File, name, path string, st *unix.Stat_t) error {
+	if s.clean != nil && st.Nlink > 1 {
+		if err := s.clean.unlink(s.ctx, d, name, path, st); err != nil {
+			return err
+		}
+	}
 	if st.Nlink == 1 || !s.linked[st.Ino] {
 		s.bytes += st.Blocks * 512
 	}
@@ -128,8 +137,8 @@ func (s *sums) file(d *os.File, name, path string, st *unix.Stat_t) error {
 		return err
 	}
 	defer f.Close()
-	if s.clean && st.Mode&(unix.S_ISUID|unix.S_ISGID) != 0 {
-		if err := unix.Fchmod(int(f.Fd()), st.Mode&0o777); err != nil {
+	if s.clean != nil && st.Mode&(unix.S_ISUID|unix.S_ISGID) != 0 {
+		if err := unix.Fchmod(int(f.Fd()), st.Mode&0o1777); err != nil {
 			return &os.PathError{Op: "chmod", Path: path, Err: err}
 		}
 	}

@@ -18,7 +18,7 @@ func (s *Store) Verify(ctx context.Context, age time.Duration) (damaged []Record
 		if r.Damaged != "" || s.now().Sub(r.Compared) < age {
 			continue
 		}
-		got, _, serr := sum(ctx, filepath.Join(s.path(r.ID), treeName), false, s.uid, s.gid)
+		got, _, serr := sum(ctx, filepath.Join(s.path(r.ID), treeName), nil)
 		switch {
 		case ctx.Err() != nil:
 			return damaged, errors.Join(err, context.Cause(ctx))

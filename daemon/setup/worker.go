@@ -107,9 +107,11 @@ func (w *Worker) Open(ctx context.Context) {
 	go w.work(ctx)
 }
 
+var errEnds = errors.New("the daemon stops")
+
 // Close ends the worker and a running command.
 func (w *Worker) Close() {
-	w.cancel(errors.New("the daemon stops"))
+	w.cancel(errEnds)
 	<-w.done
 }
 

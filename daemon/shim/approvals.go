@@ -117,10 +117,13 @@ func (s *Shim) insidePermission(w http.ResponseWriter, r *http.Request) error {
 		return writeJSON(w, api.PermissionResponse{Type: "permission_response", RequestID: q.Request, Result: api.VerdictDeny, Reason: why})
 	}
 	q.PID, q.Program = caller(r)
-	requestID := q.Request
+	requestID, before := q.Request, s.markOf(q) // what waits does not hold all of the question
 	id, a, err := s.ask(r.Context(), q, wait)
 	if err != nil {
 		return err
+	}
+	if a.Verdict == api.VerdictApprove {
+		s.beforeTool(r.Context(), before)
 	}
 	return writeJSON(w, api.PermissionResponse{Type: "permission_response", RequestID: requestID, ID: id, Result: a.Verdict, Reason: a.Reason, Rule: a.Rule})
 }

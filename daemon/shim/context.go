@@ -44,6 +44,9 @@ func contextText(sp wire.Spec, v wire.Settings) string {
 	line("- %s. Outside of the repository nothing else can be written but $HOME.", temp)
 	line("- localhost is yours alone, with all its ports. A server that you start is reachable from the host by a port map of polis.")
 	line("- Network: %s.", networkText(v))
+	if list := servicesText(v.Vars); list != "" {
+		line("- Services, to which polis adds the key; use their addresses with ordinary programs: %s.", list)
+	}
 	line("- When the task is done, run `polisctl done MESSAGE`.")
 	return b.String()
 }
@@ -96,6 +99,17 @@ func filesText(p api.Policy) string {
 	return strings.Join(parts, "; ") + ". All rules are in " + wire.InsideDir + "/policy."
 }
 
+// servicesText lists the services behind the gateway, which have variables of the agent.
+func servicesText(vars []string) string {
+	var out []string
+	for _, v := range vars {
+		if name, url, ok := strings.Cut(v, "="); ok && strings.HasPrefix(name, wire.ServiceEnv) && len(out) < maxContextRules {
+			out = append(out, "$"+name+" ("+api.Shorten(url, 100)+")")
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
 func networkText(v wire.Settings) string {
 	switch {
 	case slices.Equal(v.Egress, []string{"open"}):
@@ -115,6 +129,7 @@ func networkText(v wire.Settings) string {
 // writeContext writes the text for the agent's model: where all programs find it, and where the
 // agent's own program reads it, if its base type names that file.
 func (s *Shim) writeContext(v wire.Settings) error {
+	v.Policy = s.rules(v)
 	text := contextText(s.Spec, v)
 	if err := replaceFile(filepath.Join(s.insideDir(), filepath.Base(wire.ContextPath)), text); err != nil {
 		return err

@@ -68,7 +68,7 @@ func (s *Shim) openEgress(addr netip.Addr) error {
 		return err
 	}
 	g := &egressGuard{gate: netbridge.Gate{Table: s.Spec.NetTable, Link: s.Spec.NetLink, Addr: addr}, now: time.Now,
-		refused: s.refusedName, named: s.breakers.Resolved, resolved: map[netip.Addr]*resolved{}}
+		refused: s.refusedName, named: s.usedName, resolved: map[netip.Addr]*resolved{}}
 	s.egress = g
 	if err := s.openRefusals(g.gate); err != nil {
 		return err

@@ -82,7 +82,7 @@ func (s *Shim) openGit(ctx context.Context, v *views) error {
 	s.onClose("git mount point", func(context.Context) error { return removeIfThere(gitMount(sp)) })
 	// Other agents and the daemon change this directory too; the guard decides what the kernel
 	// may cache of it.
-	v.git, err = s.mount(ctx, "git directory", fusefs.Config{Roots: []int{int(bare.Fd()), int(priv.Fd())}, Guard: v.gitg,
+	v.git, err = s.mount(ctx, "git directory", fusefs.Config{Roots: []int{int(bare.Fd()), int(priv.Fd())}, Guard: v.gitg, Auditor: s.gitAuditor(),
 		Mountpoint: gitMount(sp), FsName: fsName(sp), NoXattrs: true, NoRing: sp.NoRing, Log: s.Log})
 	if err != nil {
 		return err

@@ -31,6 +31,8 @@ type insideAPI struct {
 	remotes chan struct{}
 	// workers holds a token for each request about workers.
 	workers chan struct{}
+	// timeline bounds what the agent does with its checkpoints.
+	timeline timelineLimits
 	// objects holds a token while git gets objects that it misses.
 	objects chan struct{}
 }
@@ -44,9 +46,9 @@ func (s *Shim) openInside() error {
 		return err
 	}
 	s.onClose("files of the sandbox", func(ctx context.Context) error { return fdtree.RemoveAll(ctx, dir) })
-	in := &insideAPI{dir: dir, dirty: make(chan struct{}, 1), writes: rate.NewLimiter(rate.Every(whyPause), whyBurst), locks: make(chan struct{}, 1), remotes: make(chan struct{}, maxRemotes), workers: make(chan struct{}, maxWorkerCalls), objects: make(chan struct{}, 2)}
+	in := &insideAPI{dir: dir, dirty: make(chan struct{}, 1), writes: rate.NewLimiter(rate.Every(whyPause), whyBurst), locks: make(chan struct{}, 1), remotes: make(chan struct{}, maxRemotes), workers: make(chan struct{}, maxWorkerCalls), objects: make(chan struct{}, 2), timeline: newTimelineLimits()}
 	s.inside = in
-	if err := s.writePolicy(s.Spec.Policy); err != nil {
+	if err := s.writePolicy(s.rules(s.Spec.Settings())); err != nil {
 		return err
 	}
 	for name, text := range map[string]string{"why": "nothing was refused yet\n", "why.json": "[]\n",
@@ -108,13 +110,14 @@ func (s *Shim) insideRoutes() map[string]handler {
 		"GET /v1/status": func(w http.ResponseWriter, _ *http.Request) error {
 			return writeJSON(w, s.insideStatus())
 		},
-		"GET /v1/held":     s.insideHeld,
-		"POST /v1/remote":  s.insideRemote,
-		"POST /v1/workers": s.insideWorkers,
-		"POST /v1/lock":    s.insideLock,
-		"POST /v1/unlock":  s.insideUnlock,
-		"POST /v1/wait":    s.insideWait,
-		"POST /v1/done":    s.insideDone,
+		"GET /v1/held":      s.insideHeld,
+		"POST /v1/remote":   s.insideRemote,
+		"POST /v1/workers":  s.insideWorkers,
+		"POST /v1/timeline": s.insideTimeline,
+		"POST /v1/lock":     s.insideLock,
+		"POST /v1/unlock":   s.insideUnlock,
+		"POST /v1/wait":     s.insideWait,
+		"POST /v1/done":     s.insideDone,
 	}
 }
 

@@ -146,7 +146,7 @@ func (s *Shim) insideHeld(w http.ResponseWriter, r *http.Request) error {
 // insideStatus is an agent's status as the agent sees it.
 func (s *Shim) insideStatus() map[string]any {
 	return map[string]any{"agent": s.Spec.Agent, "workspace": s.Spec.Workspace, "branch": s.Spec.Branch, "project": s.Spec.ProjectPath,
-		"worktree": s.Spec.Mountpoint, "policy": s.settings().Policy, "counters": s.counters(), "locks": s.views.locks.Held()}
+		"worktree": s.Spec.Mountpoint, "policy": s.rules(s.settings()), "counters": s.counters(), "locks": s.views.locks.Held()}
 }
 
 // lockable checks a path that an agent wants to lock. The agent must be allowed to write it (or

@@ -78,7 +78,18 @@ func (s *Shim) belowOverlay(cfg *fusefs.Config, v *views) error {
 	}
 	s.onClose("guard of the overlay", func(context.Context) error { return guard.Close() })
 	cfg.Guard, cfg.Work, cfg.Mountpoint = guard, work, upperMount(s.Spec)
+	cfg.BeforeTrim = s.forgetOverlay // what it has looked up holds inodes of the view
 	return nil
+}
+
+// forgetOverlay makes the overlay above the view, if there is one, look up again what no program uses.
+func (s *Shim) forgetOverlay() {
+	if s.Spec.Lower == "" {
+		return
+	}
+	if err := overlayfs.Forget(s.Spec.Mountpoint); err != nil {
+		s.Log.Warn("names and memory of unused files are kept: the overlay does not forget them", "op", "trim", "err", err)
+	}
 }
 
 // mountOverlay mounts the overlay above the view.

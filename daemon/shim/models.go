@@ -15,6 +15,7 @@ import (
 	"polis/daemon/gateway"
 	"polis/daemon/gateway/budget"
 	"polis/daemon/gateway/ledger"
+	"polis/daemon/gateway/recording"
 	"polis/daemon/shim/wire"
 )
 
@@ -23,6 +24,7 @@ type models struct {
 	mu      sync.Mutex
 	gateway *gateway.Gateway
 	ledger  *ledger.Ledger
+	calls   *serviceCalls
 	closed  bool
 }
 
@@ -34,7 +36,7 @@ func (s *Shim) handleModels(w http.ResponseWriter, r *http.Request) error {
 	}
 	s.models.mu.Lock()
 	defer s.models.mu.Unlock()
-	if s.models.closed || s.models.gateway == nil && len(req.Models) == 0 {
+	if s.models.closed || s.models.gateway == nil && len(req.Models)+len(req.Services) == 0 {
 		return writeJSON(w, struct{}{})
 	}
 	if s.ns == nil {
@@ -63,14 +65,23 @@ func (s *Shim) openModels() error {
 	if err != nil {
 		return err
 	}
+	calls, err := openCalls(s.Spec.LogDir)
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
 	ln, err := s.ns.Listen(s.ctx, "tcp4", wire.ModelEndpoint)
 	if err != nil {
-		return errors.Join(fmt.Errorf("listen on %s of the agent: %w", wire.ModelEndpoint, err), l.Close())
+		return errors.Join(fmt.Errorf("listen on %s of the agent: %w", wire.ModelEndpoint, err), l.Close(), calls.log.Close())
 	}
 	g := gateway.New()
 	g.Ledger, g.Log, g.Task, g.Reached, g.Limited = l, s.Log, s.taskNow, s.budgetReached, s.serviceLimited
+	g.Rekeyed, g.Called, g.KeyRefused = s.keyReplaced, s.serviceCalled, s.keyRefused
+	g.Recorder = &recording.Writer{Logs: s.Spec.LogDir, Now: time.Now, Stopped: func(task, why string) {
+		s.Log.Warn("recording stopped", "op", "model", "task", task, "err", why)
+		s.events.Publish(gateway.StoppedEvent(s.Spec.Agent, task, why))
+	}}
+	s.models.gateway, s.models.ledger, s.models.calls = g, l, calls
 	g.Serve(s.ctx, ln)
-	s.models.gateway, s.models.ledger = g, l
 	return nil
 }
 
@@ -81,7 +92,7 @@ func (s *Shim) closeModels(ctx context.Context) error {
 	if s.models.gateway == nil {
 		return nil
 	}
-	return errors.Join(s.models.gateway.Close(ctx), s.models.ledger.Close())
+	return errors.Join(s.models.gateway.Close(ctx), s.models.ledger.Close(), s.models.calls.log.Close())
 }
 
 // isModelEndpoint reports whether a listener of the agent's network is the endpoint.
@@ -108,6 +119,19 @@ func (s *Shim) handleModelPause(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, struct{}{})
 }
 
+// handleReplayed returns the result of the requests of a replay.
+func (s *Shim) handleReplayed(w http.ResponseWriter, _ *http.Request) error {
+	s.models.mu.Lock()
+	g := s.models.gateway
+	s.models.mu.Unlock()
+	if g != nil {
+		if r, ok := g.Replayed(); ok {
+			return writeJSON(w, r)
+		}
+	}
+	return api.Errorf(api.CodeBadState, "agent %s replays no recording", s.Spec.Agent)
+}
+
 // taskNow returns the ID of the task that the main command works on, or "".
 func (s *Shim) taskNow() string {
 	s.mu.Lock()
@@ -126,6 +150,17 @@ func (s *Shim) budgetReached(st budget.State) {
 	}
 	s.events.Publish(api.Event{Type: api.EventModelBudget, Agent: s.Spec.Agent, Message: fmt.Sprintf("agent %s: %s: %s", s.Spec.Agent, what, st.Text),
 		Data: map[string]any{"percent": st.Percent, "bound": st.Bound, "text": st.Text, "task": s.taskNow()}})
+}
+
+// keyReplaced reports that requests have another key from now on.
+func (s *Shim) keyReplaced(service string) {
+	s.events.Publish(api.Event{Type: api.EventModelKey, Agent: s.Spec.Agent, Message: fmt.Sprintf("agent %s: the key of model service %s was replaced", s.Spec.Agent, service),
+		Data: map[string]any{"service": service}})
+}
+
+// keyRefused reports that a service refused its key, so that polisd can send another one.
+func (s *Shim) keyRefused(service string) {
+	s.events.Publish(api.Event{Type: wire.EventKeyRefused, Agent: s.Spec.Agent, Message: "service " + service + " refused its key", Data: map[string]any{"service": service}})
 }
 
 // serviceLimited reports that a service asked to wait, so that polisd has the other agents wait, too.

@@ -1,10 +1,16 @@
 package shim
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"strconv"
 	"strings"
 
 	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
+
+	"polis/daemon/shim/wire"
 )
 
 // mountedBy reports whether the topmost mount at path has the given source. It reads the kernel's
@@ -20,4 +26,62 @@ func mountedBy(path, source string) (bool, error) {
 	}
 	top := at[len(at)-1]
 	return top.Source == source && (strings.HasPrefix(top.FSType, "fuse") || top.FSType == "overlay"), nil
+}
+
+// unmountSnapshots unmounts a snapshot of this agent, "" for all, wherever they are.
+func unmountSnapshots(spec wire.Spec, id string) error {
+	all, err := snapshotsMounted(spec, id)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, m := range all {
+		errs = append(errs, unmountExactly(m))
+	}
+	return errors.Join(errs...)
+}
+
+// snapshotsMounted returns the mounts of a snapshot of this agent, "" for those of all.
+func snapshotsMounted(spec wire.Spec, id string) ([]*mountinfo.Info, error) {
+	all, err := mountinfo.GetMounts(func(m *mountinfo.Info) (skip, stop bool) {
+		return !wire.IsSnapshot(m.FSType, m.Source, spec.RunDir) || id != "" && m.Source != wire.SnapshotSource(spec.RunDir, id), false
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read mounts: %w", err)
+	}
+	return all, nil
+}
+
+// unmountExactly unmounts a mount of the table, and no other one: what its path leads to can have changed.
+func unmountExactly(m *mountinfo.Info) error {
+	fd, err := unix.Openat2(unix.AT_FDCWD, m.Mountpoint, &unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
+	if err == nil {
+		defer unix.Close(fd)
+		var is int
+		if is, err = mountOf(fd); err == nil && is != m.ID {
+			err = errors.New("another mount is there now")
+		}
+	}
+	if err == nil {
+		err = unix.Unmount(fmt.Sprintf("/proc/self/fd/%d", fd), unix.MNT_DETACH)
+	}
+	if err != nil && !errors.Is(err, unix.EINVAL) {
+		return fmt.Errorf("unmount %s: %w", m.Mountpoint, err)
+	}
+	return nil
+}
+
+// mountOf returns the number of the mount of an open file (proc_pid_fdinfo(5)); a stat would ask the
+// server of a dead mount.
+func mountOf(fd int) (int, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", fd))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if id, ok := strings.CutPrefix(line, "mnt_id:"); ok {
+			return strconv.Atoi(strings.TrimSpace(id))
+		}
+	}
+	return 0, errors.New("no mnt_id in fdinfo")
 }

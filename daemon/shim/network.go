@@ -37,7 +37,7 @@ func (s *Shim) openNetwork() error {
 		if err := s.openEgress(addr); err != nil {
 			return err
 		}
-		s.dns.Filter, s.dns.Admit, s.dns.Local = s.egress.filter, s.egress.admit, s.hostName
+		s.dns.Filter, s.dns.Admit, s.dns.Local = s.egress.filter, s.egress.admit, s.localName
 	}
 	if err := s.dns.Open(s.ctx); err != nil {
 		return err

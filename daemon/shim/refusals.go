@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"polis/daemon/api"
+	"polis/daemon/shim/wire"
 	"polis/fusefs/view"
 	"polis/netbridge"
 	"polis/netbridge/egress"
@@ -51,6 +52,9 @@ func (s *Shim) openRefusals(g netbridge.Gate) error {
 
 // refusedName records a refused query, or a refused address of its answer.
 func (s *Shim) refusedName(a netbridge.Asked, addr netip.Addr, why string) {
+	if s.opens != nil && s.recording.Load() && !addr.IsValid() {
+		s.opens.Note(0, api.Open{Op: wire.OpResolveDenied, Path: a.Name})
+	}
 	if !s.egressDenials.pass(time.Now()) {
 		return
 	}

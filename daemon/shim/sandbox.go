@@ -118,6 +118,7 @@ func Cleanup(ctx context.Context, spec wire.Spec) error {
 	for _, m := range []string{spec.Mountpoint, upperMount(spec), gitMount(spec)} {
 		errs = append(errs, unmountAll(m, spec))
 	}
+	errs = append(errs, unmountSnapshots(spec, ""), fdtree.RemoveAll(ctx, snapshotsDir(spec)))
 	// No process of the agent is left, and the views are unmounted.
 	errs = append(errs, recoverLocks(spec), fdtree.RemoveAll(ctx, filepath.Join(spec.RunDir, "packs")))
 	errs = append(errs, removeIfThere(layout.ShimSocket(spec.RunDir)), removeIfThere(resolvConf(spec)), fdtree.RemoveAll(ctx, filepath.Join(spec.RunDir, "inside")))

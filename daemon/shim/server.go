@@ -89,9 +89,11 @@ func (s *Shim) controlRoutes() map[string]handler {
 		"POST /v1/settings":       s.handleSettings,
 		"POST /v1/models":         s.handleModels,
 		"POST /v1/models/pause":   s.handleModelPause,
+		"GET /v1/models/replay":   s.handleReplayed,
 		"POST /v1/look":           s.handleLook,
 		"GET /v1/screen":          s.handleScreen,
 		"GET /v1/steps":           s.handleSteps,
+		"GET /v1/opens":           s.handleOpens,
 		"GET /v1/leftovers":       s.handleLeftovers,
 		"DELETE /v1/leftovers":    s.handleLeftovers,
 		"GET /v1/approvals":       s.handleApprovals,
@@ -102,6 +104,9 @@ func (s *Shim) controlRoutes() map[string]handler {
 		"POST /v1/release-idle":   func(w http.ResponseWriter, _ *http.Request) error { s.releaseIdle(); return writeJSON(w, struct{}{}) },
 		"POST /v1/changes":        s.handleChanges,
 		"POST /v1/invalidate":     func(w http.ResponseWriter, _ *http.Request) error { s.invalidate(); return writeJSON(w, struct{}{}) },
+
+		"POST /v1/snapshots":        s.handleMount,
+		"DELETE /v1/snapshots/{id}": s.handleUnmount,
 	}
 }
 

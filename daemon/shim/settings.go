@@ -41,6 +41,15 @@ func compile(p api.Policy, temps []string) (*policy.Set, error) {
 	return policy.Compile(policy.Rules{Read: p.Read, Write: p.Write, Ask: p.Ask, Deny: p.Deny, Hide: p.Hide, Temp: temps})
 }
 
+// rules returns the rules that apply under these settings: without the lists read and write only while what
+// the agent uses is recorded.
+func (s *Shim) rules(v wire.Settings) api.Policy {
+	if v.Record && s.opens != nil {
+		return v.Policy.Recorded()
+	}
+	return v.Policy
+}
+
 func (s *Shim) handleSettings(w http.ResponseWriter, r *http.Request) error {
 	var req wire.SettingsRequest
 	if err := readJSON(r, &req); err != nil {
@@ -64,7 +73,8 @@ func (s *Shim) apply(req wire.SettingsRequest) error {
 	if reflect.DeepEqual(old, now) {
 		return nil
 	}
-	set, err := compile(now.Policy, s.Spec.TempNames)
+	rules, before := s.rules(now), s.rules(old)
+	set, err := compile(rules, s.Spec.TempNames)
 	if err != nil {
 		return api.Errorf(api.CodeBadRequest, "%w", err)
 	}
@@ -89,8 +99,8 @@ func (s *Shim) apply(req wire.SettingsRequest) error {
 	if err := s.writeContext(now); err != nil {
 		s.Log.Error("text for the agent's model not written", "err", err) // it is no part of any rule
 	}
-	if !reflect.DeepEqual(now.Policy, old.Policy) {
-		if err := s.writePolicy(now.Policy); err != nil {
+	if !reflect.DeepEqual(rules, before) {
+		if err := s.writePolicy(rules); err != nil {
 			return errors.Join(api.Errorf(api.CodeInternal, "write the agent's policy file: %w", err), s.setLimits(limitsOf(old)), s.setEgress(now, old), s.setConnections(now, old), s.setHostPorts(now, old))
 		}
 		// Every later operation is decided by the new rules. Then the kernel drops what it cached
@@ -102,13 +112,14 @@ func (s *Shim) apply(req wire.SettingsRequest) error {
 	s.toolRules.Store(tools)
 	s.setBreakers(now.Breakers)
 	s.disk.setLimit(bounds{bytes: now.DiskBytes, files: now.DiskFiles})
+	s.recording.Store(now.Record)
 	s.mu.Lock()
 	s.live.settings = now
 	s.mu.Unlock()
 	if !reflect.DeepEqual(now.MemoryAsk, old.MemoryAsk) || now.MemoryBytes != old.MemoryBytes {
 		s.askMemory(now.MemoryAsk, now.MemoryBytes)
 	}
-	s.Log.Info("settings were changed", "memory_bytes", now.MemoryBytes, "pids", now.Pids, "rules", !reflect.DeepEqual(now.Policy, old.Policy))
+	s.Log.Info("settings were changed", "memory_bytes", now.MemoryBytes, "pids", now.Pids, "rules", !reflect.DeepEqual(rules, before))
 	return nil
 }
 

@@ -121,6 +121,7 @@ func (s *Shim) followShared() {
 	v := s.views
 	if v.paths != nil && v.paths.Changed() {
 		v.tree.SharedChanged()
+		s.forgetOverlay()
 	}
 }
 

@@ -23,6 +23,7 @@ import (
 	"polis/daemon/shim/breaker"
 	"polis/daemon/shim/heap"
 	"polis/daemon/shim/leftover"
+	"polis/daemon/shim/opens"
 	"polis/daemon/shim/wire"
 	"polis/fusefs/changed"
 	"polis/fusefs/ignore"
@@ -39,6 +40,9 @@ type Shim struct {
 	events    *events.Hub
 	views     *views
 	collector *heap.Collector
+	opens     *opens.Recorder        // nil: opens are not recorded
+	auditTask atomic.Pointer[string] // the task of the main command
+	recording atomic.Bool            // a policy is learned from what is recorded
 	sandbox   *sandbox.Sandbox
 	activity  *activity // nil in the host's network
 	ns        *netbridge.NS
@@ -75,6 +79,7 @@ type Shim struct {
 	kept          keptCounters
 	freezer       freezer
 	changes       *changed.Set // what the view has changed
+	snapshots     snapshots
 	breakers      breaker.Set
 	newBreakers   chan struct{} // their limits have changed
 	// tracked is which paths git tracks, gitPrograms are the machine's git: see deleting.
@@ -161,6 +166,7 @@ func (s *Shim) Open(ctx context.Context) (err error) {
 		return api.Errorf(api.CodeInternal, "%w", err)
 	}
 	s.onClose("output log", func(context.Context) error { return errors.Join(s.out.Close(), s.closeRaw()) })
+	s.openSnapshots()
 	if err := s.openInside(); err != nil {
 		return api.Errorf(api.CodeInternal, "serve /run/polis of the sandbox: %w", err)
 	}
@@ -196,9 +202,12 @@ func (s *Shim) Open(ctx context.Context) (err error) {
 // waits for the kernel several times, and needs no processor meanwhile. No program of the agent
 // runs before the end of both.
 func (s *Shim) openRest(ctx context.Context) error {
+	err := s.openAudit() // before anything can be recorded
 	s.onClose("network", s.network.unwind)
 	network := beside(s.openNetwork)
-	err := s.openViews(ctx)
+	if err == nil {
+		err = s.openViews(ctx)
+	}
 	if err != nil {
 		err = api.Errorf(api.CodeViewFailed, "serve the view: %w", err)
 	} else {
@@ -242,7 +251,7 @@ func (s *Shim) status() wire.Status {
 	counters, times := s.kept.report(s.views.guard)
 	st := wire.Status{Version: wire.Version, MinVersion: wire.MinVersion, Agent: s.Spec.Agent, Generation: s.Spec.Generation, PID: os.Getpid(),
 		InitPID: s.sandbox.InitPid(), StartedAt: s.started, Counters: counters, Times: &times, Sessions: int(s.sessions.Load()),
-		Ports: s.ports.list(), Address: s.Spec.Address, LastEvent: s.events.Last(), Passthrough: s.views.tree.Passthrough(), OwnedRefs: s.views.ownedRefs()}
+		Ports: s.ports.list(), Address: s.Spec.Address, LastEvent: s.events.Last(), Passthrough: s.views.tree.Passthrough(), Audit: s.Spec.Audit, Snapshots: s.snapshots.list(), OwnedRefs: s.views.ownedRefs()}
 	if stats, err := s.sandbox.Stats(); err == nil {
 		st.Memory, st.CPUMicros, st.Processes = int64(stats.MemoryBytes), stats.CPU.Microseconds(), int(stats.Pids)
 	}

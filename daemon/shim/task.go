@@ -24,12 +24,14 @@ type mainTask struct {
 // noteTask records the start of a task of the main command. s.mu is held.
 func (s *Shim) noteTask(id string, from int64) {
 	s.approvals.Begin(id)
+	s.auditTask.Store(&id)
 	s.task = mainTask{id: id, output: api.OutputRange{From: from}, began: s.use()}
 }
 
 // taskEnded records the end of the output and the resource use, once. s.mu is held.
 func (s *Shim) taskEnded() {
 	if s.task.output.To == 0 {
+		s.auditTask.Store(nil)
 		s.task.output.To = s.out.position()
 		s.task.used = s.taskUse()
 	}

@@ -114,7 +114,7 @@ func (s *Shim) openViews(ctx context.Context) error {
 
 func (s *Shim) openTree(ctx context.Context, v *views, root *os.File) error {
 	sp := s.Spec
-	set, err := compile(sp.Policy, sp.TempNames)
+	set, err := compile(s.rules(sp.Settings()), sp.TempNames)
 	if err != nil {
 		return fmt.Errorf("policy: %w", err)
 	}
@@ -161,6 +161,7 @@ func (s *Shim) openTree(ctx context.Context, v *views, root *os.File) error {
 	if !sp.Git {
 		cfg.Timeout = -1 // the user and the other agents change the same files
 	}
+	cfg.Auditor = s.auditor()
 	if err := s.belowOverlay(&cfg, v); err != nil {
 		return err
 	}
@@ -283,6 +284,7 @@ func (s *Shim) why() []api.WhyEntry {
 
 func (s *Shim) invalidate() {
 	s.views.tree.InvalidateAll()
+	s.forgetOverlay()
 	if open := s.views.stillOpen(); len(open) > 0 {
 		s.Log.Warn("files are open that the rules deny; stop the programs that hold them", "count", len(open), "paths", open)
 	}

@@ -48,7 +48,10 @@ type Agent struct {
 	// Limits are those beside memory that are not as configured.
 	Limits  api.Limits `json:"limits,omitzero"`
 	Command []string   `json:"command,omitempty"`
-	Policy  api.Policy `json:"policy"`
+	// Policy has its rules; Rules those that apply now.
+	Policy api.Policy `json:"policy"`
+	// Recording: what it uses is recorded, and the lists read and write of Policy do not apply.
+	Recording bool `json:"recording,omitempty"`
 	// RulesLost: its rules are not known any more, and it may do nothing until it
 	// is given some.
 	RulesLost      bool            `json:"rules_lost,omitempty"`
@@ -80,6 +83,9 @@ type Agent struct {
 	// Race is the race that it takes part in: it takes no leases, and begins at the commit Base.
 	Race string `json:"race,omitempty"`
 	Base string `json:"base,omitempty"`
+	// Replay is set for an agent that replays a task: it takes no leases, begins at the commit Base, and
+	// its requests to models are answered from a recording.
+	Replay *Replay `json:"replay,omitempty"`
 	// ReadOnly: it sees the commit Base, or what was the target's newest one, and has no branch.
 	ReadOnly bool `json:"read_only,omitempty"`
 	// Leftovers is its own rule, as in api.AddRequest; empty: that of its role.
@@ -99,6 +105,12 @@ type Agent struct {
 	// Restoring is set while the agent is being restored. Its work stays in the trash until the
 	// agent is complete.
 	Restoring *Removal `json:"restoring,omitempty"`
+}
+
+// Replay is what an agent replays.
+type Replay struct {
+	Task    string `json:"task"`
+	ByOrder bool   `json:"by_order,omitempty"`
 }
 
 // Worker says who an agent works for.

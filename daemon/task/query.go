@@ -143,3 +143,13 @@ func (s *Store) readOld(keep func(api.Task) bool) ([]api.Task, error) {
 	}
 	return out, nil
 }
+
+// Exists reports whether the agent with its logs in dir has the record of a task.
+func Exists(dir, id string) bool {
+	_, n, err := ParseID(id)
+	if err != nil {
+		return false
+	}
+	_, err = os.Lstat((&Store{Dir: dir}).file(n))
+	return !errors.Is(err, fs.ErrNotExist)
+}

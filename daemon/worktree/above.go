@@ -117,7 +117,11 @@ func (w *Workspace) Writable(ctx context.Context, agent string) error {
 		return err
 	}
 	if err := w.uncovered(agent, api.CodeBadState); err != nil {
-		return err
+		if api.CodeOf(err) != api.CodeBadState {
+			return err
+		}
+		return api.Errorf(api.CodeBadState, "the files of agent %s change through its overlay only while it runs: %w", agent, err).
+			WithHint("polisctl agents stop %s, then restore, then polisctl agents start %s", agent, agent)
 	}
 	return w.Attach(ctx, agent)
 }

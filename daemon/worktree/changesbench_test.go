@@ -93,6 +93,27 @@ func BenchmarkLayers(b *testing.B) {
 					require.NoError(b, err)
 				}
 			})
+			withheld := func(path string) bool { return strings.HasPrefix(path, "dir0/") }
+			for _, of := range []string{"git", "kept"} {
+				b.Run("withhold/by="+of, func(b *testing.B) {
+					for i := 0; b.Loop(); i++ {
+						b.StopTimer()
+						name, key := fmt.Sprintf("%s%d", of, i), "key"
+						_, err := w.Add(b.Context(), name, "", "main")
+						require.NoError(b, err)
+						if of == "git" {
+							key = fmt.Sprintf("key%d", i)
+						}
+						b.StartTimer()
+						require.NoError(b, w.Withhold(b.Context(), name, View{}, key, withheld))
+					}
+				})
+			}
+			b.Run("withhold/again", func(b *testing.B) {
+				for b.Loop() {
+					require.NoError(b, w.Withhold(b.Context(), "git0", View{}, "key", withheld))
+				}
+			})
 			b.Run("copy", func(b *testing.B) {
 				for i := 0; b.Loop(); i++ {
 					to := fmt.Sprintf("copy%d", i)

@@ -132,7 +132,8 @@ func (w *Workspace) diffFiles(ctx context.Context, agent string, opt DiffOptions
 	if err != nil {
 		return fmt.Errorf("find what git cannot compare: %w", err)
 	}
-	if err := s.intendToAdd(ctx, root); err != nil {
+	untracked, err := s.intendToAdd(ctx, root)
+	if err != nil {
 		return fmt.Errorf("find untracked files: %w", err)
 	}
 	c := w.cmd(agent, opt.View, s.index, s.within(append(args, "--end-of-options", base))...)
@@ -140,10 +141,7 @@ func (w *Workspace) diffFiles(ctx context.Context, agent string, opt DiffOptions
 	if _, err = w.Bare().Do(ctx, c); err != nil {
 		return err
 	}
-	for _, name := range s.out.Large {
-		passed = append(passed, passedOver{name, whyLarge})
-	}
-	for _, p := range passed {
+	for _, p := range append(passed, untracked...) {
 		line := "# polis: " + strconv.Quote(p.name) + " " + p.why + "\n"
 		if opt.NameOnly {
 			line = p.name + "\n"
@@ -161,6 +159,7 @@ type passedOver struct{ name, why string }
 const (
 	whyLarge   = "is too large to compare, or mostly a hole"
 	whySpecial = "is a pipe, a socket or a device now, which git cannot compare"
+	whyDenied  = "is in a directory that its owner cannot search"
 )
 
 // passOver marks tracked files that git cannot compare as unchanged in the copy of the index, and
@@ -205,26 +204,60 @@ func incomparable(root *os.File, name string) string {
 	return ""
 }
 
-// intendToAdd adds the untracked files to the copy of the index. They are named one by one: for a
-// whole directory git enters the submodules there.
-func (s *saver) intendToAdd(ctx context.Context, root *os.File) error {
+// intendToAdd adds the untracked files to the copy of the index, and returns those that git cannot add. They
+// are named one by one: for a whole directory git enters the submodules there.
+func (s *saver) intendToAdd(ctx context.Context, root *os.File) ([]passedOver, error) {
 	out, err := s.git(ctx, nil, s.within([]string{"ls-files", "-z", "--others", "--exclude-standard"})...)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var names bytes.Buffer
+	var passed []passedOver
 	for _, name := range git.SplitNUL(out) {
-		if incomparable(root, name) != "" {
-			s.out.Large = append(s.out.Large, name)
-		} else if !strings.HasSuffix(name, "/") { // a repository of its own
+		switch why := incomparable(root, name); {
+		case why != "":
+			passed = append(passed, passedOver{name, why})
+		case strings.HasSuffix(name, "/"): // a repository of its own
+		case !s.searchable(root, filepath.Dir(name)):
+			passed = append(passed, passedOver{name, whyDenied})
+		default:
 			names.WriteString(name + "\x00")
 		}
 	}
 	if names.Len() == 0 {
-		return nil
+		return passed, nil
 	}
 	_, err = s.git(ctx, &names, "add", "--intent-to-add", "--pathspec-from-file=-", "--pathspec-file-nul")
-	return err
+	return passed, err
+}
+
+// searchable reports whether git, which runs as the owner of the workspace, can look up names in a
+// directory: one that can only be read has names, but git add fails at the first of them.
+func (s *saver) searchable(root *os.File, dir string) bool {
+	for ; dir != "."; dir = filepath.Dir(dir) {
+		f, err := openBelow(root, dir, unix.O_PATH|unix.O_NOFOLLOW)
+		if err != nil {
+			return false
+		}
+		var st unix.Stat_t
+		err = unix.Fstat(int(f.Fd()), &st)
+		f.Close()
+		may := st.Mode & 0o001
+		switch {
+		case err != nil:
+			return false
+		case s.w.cfg.UID == 0:
+			continue
+		case int64(st.Uid) == int64(s.w.cfg.UID):
+			may = st.Mode & 0o100
+		case int64(st.Gid) == int64(s.w.cfg.GID):
+			may = st.Mode & 0o010
+		}
+		if may == 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // Export writes the files of a commit to dir, which must be empty and belong to the workspace's

@@ -110,6 +110,9 @@ func (w *Workspace) Forward(ctx context.Context, agent, branch string) (Forwarde
 		return fail(err)
 	}
 	defer done()
+	if err := w.changing(ctx, agent, s.Head, to); err != nil {
+		return fail(err)
+	}
 	if !filled {
 		c := w.cmd(agent, View{}, "", "read-tree", "-m", "-u", s.Head, to)
 		c.Write, c.Timeout = []string{w.tree(agent)}, checkoutTimeout

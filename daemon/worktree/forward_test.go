@@ -1,6 +1,7 @@
 package worktree
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -130,4 +131,56 @@ func TestForwardContinuesWhereACrashLeftIt(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, to, f.To)
 	require.Empty(t, as(t, nobody, tree.Path, "status", "--porcelain"))
+}
+
+// TestForwardReportsWhatItChanges, before it does: files, and directories that come and go.
+func TestForwardReportsWhatItChanges(t *testing.T) {
+	needRoot(t)
+	cfg := spec(t, project(t))
+	var got [][]string
+	var seen []string
+	var refuse error
+	w := up(t, cfg)
+	w.cfg.Changing = func(_ context.Context, agent string, paths []string) error {
+		require.Equal(t, "claude", agent)
+		got = append(got, paths)
+		seen = append(seen, readTree(t, w.tree(agent))...)
+		return refuse
+	}
+	_, err := w.Add(t.Context(), "claude", "", "")
+	require.NoError(t, err)
+	_, err = w.Forward(t.Context(), "claude", "agent/claude")
+	require.NoError(t, err)
+	require.Empty(t, got, "nothing changes")
+	ahead(t, w)
+	refuse = errors.New("no")
+	_, err = w.Forward(t.Context(), "claude", "agent/claude")
+	require.ErrorContains(t, err, "no")
+	require.NotContains(t, readTree(t, w.tree("claude")), "added/file", "what cannot be noted is not changed")
+	refuse, got, seen = nil, nil, nil
+	f, err := w.Forward(t.Context(), "claude", "agent/claude")
+	require.NoError(t, err)
+	require.NotEqual(t, f.From, f.To)
+	require.Equal(t, [][]string{{"README", "added", "added/file"}}, got)
+	require.NotContains(t, seen, "added/file")
+
+	got = nil
+	require.NoError(t, w.changing(t.Context(), "claude", f.To, f.From))
+	require.Equal(t, [][]string{{"README", "added", "added/file"}}, got, "also back again")
+	require.NoError(t, w.changing(t.Context(), "claude", f.To, f.To))
+	require.Len(t, got, 1)
+}
+
+// readTree returns the names of the files of a tree.
+func readTree(t *testing.T, dir string) (out []string) {
+	t.Helper()
+	require.NoError(t, filepath.WalkDir(dir, func(p string, e os.DirEntry, err error) error {
+		if err == nil && !e.IsDir() {
+			rel, rerr := filepath.Rel(dir, p)
+			out = append(out, rel)
+			return rerr
+		}
+		return err
+	}))
+	return out
 }

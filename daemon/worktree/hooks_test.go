@@ -14,6 +14,24 @@ import (
 	"polis/daemon/git"
 )
 
+// A directory that can be read and not searched shows names that git cannot add. The rest is compared.
+func TestDiffNamesWhatItsOwnerCannotReach(t *testing.T) {
+	needRoot(t)
+	w := up(t, spec(t, project(t)))
+	tree, err := w.Add(t.Context(), "claude", "", "")
+	require.NoError(t, err)
+	write(t, filepath.Join(tree.Path, "shut", "in", "file"), "one\n")
+	write(t, filepath.Join(tree.Path, "new"), "untracked\n")
+	chown(t, tree.Path)
+	require.NoError(t, os.Chmod(filepath.Join(tree.Path, "shut", "in"), 0o644))
+	for _, opt := range []DiffOptions{{}, {Stat: true}, {NameOnly: true}} {
+		var out bytes.Buffer
+		require.NoError(t, w.Diff(t.Context(), "claude", opt, &out))
+		require.Contains(t, out.String(), "new")
+		require.Contains(t, out.String(), "shut/in/file")
+	}
+}
+
 // TestDiffEntersNoSubmodule: a filter of a repository inside the worktree, which the agent's own
 // index and .gitmodules declare as a submodule.
 func TestDiffEntersNoSubmodule(t *testing.T) {

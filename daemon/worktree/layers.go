@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -148,14 +147,7 @@ func (w *Workspace) copyBaseIndex(agent, from string) error {
 		return err
 	}
 	defer admin.Close()
-	dst, err := admin.OpenFile("index", os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
-	if err != nil {
-		return err
-	}
-	if err = unix.IoctlFileClone(int(dst.Fd()), int(src.Fd())); err != nil {
-		_, err = io.Copy(dst, src)
-	}
-	return errors.Join(err, w.giveFile(dst), dst.Close())
+	return w.copyIndex(admin, "index", src)
 }
 
 // Attach mounts the layers of an agent's worktree, if it has any and they are not mounted. It must

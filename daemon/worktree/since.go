@@ -35,6 +35,21 @@ func (w *Workspace) Since(ctx context.Context, agent, branch, base string, v Vie
 	return s, n, nil
 }
 
+// Tree returns the ID of the tree of a commit of an agent's.
+func (w *Workspace) Tree(ctx context.Context, agent, commit string) (string, error) {
+	if err := w.usable(agent); err != nil {
+		return "", err
+	}
+	if !git.IsOID(commit) {
+		return "", api.Errorf(api.CodeNotFound, "the commits of this work of %s are not known", agent)
+	}
+	tree, err := w.of(agent).Line(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", commit+"^{tree}")
+	if err != nil {
+		return "", api.Errorf(api.CodeNotFound, "commit %s of agent %s does not exist any more: %w", commit, agent, err)
+	}
+	return tree, nil
+}
+
 // DiffCommits writes what is different between two commits of an agent's.
 func (w *Workspace) DiffCommits(ctx context.Context, agent, base, head string, opt DiffOptions, to io.Writer) error {
 	if err := w.usable(agent); err != nil {

@@ -14,34 +14,51 @@ import (
 )
 
 // Withhold marks the tracked files that the agent's rules hide from it as unchanged in the index:
-// a git that finds one changed or cannot read it would fail, or record a removal. It returns how
-// many there are.
-func (w *Workspace) Withhold(ctx context.Context, agent string, v View, withheld func(path string) bool) (int, error) {
-	fail := func(err error) (int, error) {
-		return 0, api.Errorf(api.CodeWorktreeFailed, "mark what agent %s may not read: %w", agent, err)
-	}
-	out, err := w.Bare().Do(ctx, w.cmd(agent, v, "", "ls-files", "-z", "--cached"))
+// a git that finds one changed or cannot read it would fail, or record a removal. withheld returns the
+// same for equal keys. The agent must be stopped.
+func (w *Workspace) Withhold(ctx context.Context, agent string, v View, key string, withheld func(path string) bool) error {
+	kept, done, err := w.takeMarked(ctx, agent, key)
 	if err != nil {
-		return fail(err)
+		w.cfg.Log.Warn("kept index of a base tree not used; git marks the files", "agent", agent, "err", err)
+	}
+	if done {
+		return nil
+	}
+	if err := w.markWithheld(ctx, agent, v, withheld); err != nil {
+		return api.Errorf(api.CodeWorktreeFailed, "mark what agent %s may not read: %w", agent, err)
+	}
+	if kept == nil {
+		return nil
+	}
+	if err := kept.keep(w, agent); err != nil {
+		w.cfg.Log.Warn("index of a base tree not kept for agents with the same rules", "agent", agent, "err", err)
+	}
+	return nil
+}
+
+func (w *Workspace) markWithheld(ctx context.Context, agent string, v View, withheld func(path string) bool) error {
+	out, err := w.Bare().Do(ctx, w.cmd(agent, v, "", "ls-files", "-z", "-t", "--cached"))
+	if err != nil {
+		return err
 	}
 	var names bytes.Buffer
-	n := 0
 	for _, p := range git.SplitNUL(out) {
-		if withheld(p) {
-			names.WriteString(p + "\x00")
-			n++
+		tag, name, _ := strings.Cut(p, " ")
+		if tag != skipped && withheld(name) {
+			names.WriteString(name + "\x00")
 		}
 	}
-	if n == 0 {
-		return 0, nil
+	if names.Len() == 0 {
+		return nil
 	}
 	c := w.cmd(agent, v, "", "update-index", "-z", "--skip-worktree", "--stdin")
 	c.Stdin = &names
-	if _, err := w.Bare().Do(ctx, c); err != nil {
-		return fail(err)
-	}
-	return n, nil
+	_, err = w.Bare().Do(ctx, c)
+	return err
 }
+
+// skipped is the tag that git ls-files -t gives a file that has the mark already.
+const skipped = "S"
 
 // Sparse has git of an agent's worktree read which files are not checked out from
 // the directory of objects that it finds at published in its sandbox; "" undoes

@@ -47,6 +47,9 @@ type Config struct {
 	Shared func() bool
 	// Setups has what the setup command made for base trees; nil: nothing.
 	Setups Setups
+	// Changing is called before files of an agent that exists change below its view, with their paths and
+	// those of directories that come or go. If nil, nothing keeps them.
+	Changing func(ctx context.Context, agent string, paths []string) error
 	// Now is the clock; time.Now if nil.
 	Now func() time.Time
 	// SaveTime bounds one Save; 30 seconds if 0.

@@ -88,8 +88,8 @@ func (b *Book) Open(c api.Case) (kept api.Case, fresh bool, err error) {
 		if i >= 0 {
 			o := &k.Cases[i]
 			o.Seen++
-			if o.State != c.State || !slices.Equal(o.Evidence, c.Evidence) || o.Next != c.Next || o.Resolves != c.Resolves {
-				o.State, o.Evidence, o.Next, o.Resolves, o.Task, o.Generation, o.Updated = c.State, c.Evidence, c.Next, c.Resolves, c.Task, c.Generation, now
+			if o.State != c.State || !slices.Equal(o.Evidence, c.Evidence) || o.Next != c.Next || o.Resolves != c.Resolves || o.Rewind != c.Rewind {
+				o.State, o.Evidence, o.Next, o.Resolves, o.Rewind, o.Task, o.Generation, o.Updated = c.State, c.Evidence, c.Next, c.Resolves, c.Rewind, c.Task, c.Generation, now
 				return *o, nil
 			}
 			changed = false

@@ -193,6 +193,13 @@ func (s *Shim) PauseModel(ctx context.Context, r wire.PauseRequest) error {
 	return s.call(ctx, s.Timeout, http.MethodPost, "/v1/models/pause", r, nil)
 }
 
+// Replayed returns the result of the requests of a replay. Only shims of wire.RecordVersion and later
+// have it.
+func (s *Shim) Replayed(ctx context.Context) (r wire.Replayed, err error) {
+	err = s.call(ctx, s.Timeout, http.MethodGet, "/v1/models/replay", nil, &r)
+	return r, err
+}
+
 // AddPort maps a port that the daemon has chosen.
 func (s *Shim) AddPort(ctx context.Context, r wire.PortRequest) error {
 	return s.call(ctx, s.Timeout, http.MethodPost, "/v1/ports", r, nil)

@@ -1,5 +1,7 @@
 package wire
 
+import "encoding/base64"
+
 // ChangesRequest makes a cut of the set of changed paths.
 type ChangesRequest struct {
 	// Since is the cut up to which the caller knows the tree; "" for none.
@@ -22,11 +24,18 @@ type Changes struct {
 	Whole string `json:"whole,omitempty"`
 }
 
-// Names returns paths as ChangesRequest has them.
-func Names(paths []string) [][]byte {
-	out := make([][]byte, len(paths))
-	for i, p := range paths {
-		out[i] = []byte(p)
+// maxNoted bounds a request, in bytes: a shim takes 1 MiB.
+const maxNoted = 768 << 10
+
+// Noting is the request for paths, at least one, that polisd is about to change below the view. With
+// more than a request can have the set is lost; why is for people.
+func Noting(paths []string, why string) ChangesRequest {
+	req, size := ChangesRequest{}, 0
+	for _, p := range paths {
+		if size += base64.StdEncoding.EncodedLen(len(p)) + len(`"",`); size > maxNoted {
+			return ChangesRequest{Lose: why}
+		}
+		req.Add = append(req.Add, []byte(p))
 	}
-	return out
+	return req
 }

@@ -11,6 +11,7 @@ const (
 	EventMemory   = "shim:memory"   // an answer has raised the memory limit to data.memory_mb
 	EventOwnRef   = "shim:own-ref"  // the agent made the ref in data.ref, or removed one of its own (data.gone)
 
+	EventKeyRefused = "shim:key-refused" // data.service answered 401, although it got the key
 	EventModelPause = "shim:model-pause" // the model service in data.service asked to wait until data.until
 
 	// A port of the agent, data.port, has got a listener or has lost it. UDP has types of its own

@@ -1,24 +1,83 @@
 package wire
 
 import (
+	"errors"
 	"log/slog"
+	"slices"
+	"strings"
 	"time"
 
+	"polis/daemon/api"
 	"polis/daemon/setting"
 )
 
-// ModelsVersion is the first version whose shims have a gateway to model services.
-const ModelsVersion = 24
+const (
+	// ModelsVersion is the first version whose shims have a gateway to model services.
+	ModelsVersion = 24
+	// ServicesVersion is the first version whose gateway has other services, too.
+	ServicesVersion = 27
+)
+
+// RecordVersion is the first version whose shims record requests to model services, and answer them from
+// a recording.
+const RecordVersion = 26
 
 // Models are the model services of an agent: POST /v1/models, since [ModelsVersion]. A request has
 // all of them; it replaces what was set before. The shim holds them in memory only, because they
 // have keys.
 type Models struct {
 	Models []Model `json:"models"`
+	// Services are those that are no model services. Since [ServicesVersion].
+	Services []Service `json:"services,omitempty"`
 	// Budget bounds what the agent uses of all of them.
 	Budget setting.ModelBudget `json:"budget,omitzero"`
 	// Proxy is how the host reaches the services.
 	Proxy Proxy `json:"proxy,omitzero"`
+	// RecordBytes bounds the recording of one task. Since [RecordVersion].
+	RecordBytes int64 `json:"record_bytes,omitempty"`
+	// Replay: all requests are answered from a recording, and none is sent. Since [RecordVersion].
+	Replay *Replay `json:"replay,omitempty"`
+}
+
+// Replay is the recording that an agent's requests are answered from.
+type Replay struct {
+	// File is a recording; only root can read it.
+	File string `json:"file"`
+	// Agents are the names of the agent whose task was recorded and of the one that replays it.
+	Agents []string `json:"agents,omitempty"`
+	// ByOrder answers a request that the recording does not have with the next one.
+	ByOrder bool `json:"by_order,omitempty"`
+}
+
+// Replayed is the result of the requests of a replay: GET /v1/models/replay, since [RecordVersion].
+type Replayed struct {
+	api.ReplayCounts
+	// Error is why the recording cannot be read: all requests are refused.
+	Error string `json:"error,omitempty"`
+}
+
+// Without returns what a shim of an older version understands, and what it does not get.
+func (m Models) Without(version int) (Models, error) {
+	var err error
+	if version < ServicesVersion && len(m.Services) > 0 {
+		m.Services, err = nil, errors.New("the agent has no services: its shim is of an older polis: start the agent again")
+	}
+	if version >= RecordVersion {
+		return m, err
+	}
+	if m.Replay != nil {
+		return Models{}, errors.New("its shim is of an older polis, and has no replays: start the agent again")
+	}
+	m.RecordBytes, m.Models = 0, slices.Clone(m.Models)
+	recorded := false
+	for i := range m.Models {
+		recorded = recorded || m.Models[i].Record
+		m.Models[i].Record = false
+	}
+	if recorded {
+		err = errors.Join(err, errors.New("nothing is recorded: its shim is of an older polis: start the agent again"))
+	}
+	return m, err
 }
 
 // Model is one model service.
@@ -36,7 +95,34 @@ type Model struct {
 	Prices   []setting.ModelPrice `json:"prices,omitempty"`
 	// PausedUntil: the service asked for a pause, perhaps of another agent.
 	PausedUntil time.Time `json:"paused_until,omitzero"`
+	// Record keeps the requests of tasks and their answers. Since [RecordVersion].
+	Record bool `json:"record,omitempty"`
 }
+
+// Service is a service that is no model service. The shim checks every request against Methods and Paths.
+type Service struct {
+	// Name is that of [services.NAME], the first part of Name+ServiceDomain, and the first part of the path
+	// at the agent's endpoint.
+	Name string `json:"name"`
+	URL  string `json:"url"`
+	// Key is a secret; "" if the service needs none.
+	Key string `json:"key,omitempty"`
+	// Header is as access.ParseHeader reads it, Methods and Paths as access.ParseRules does.
+	Header  string   `json:"header"`
+	Methods []string `json:"methods"`
+	Paths   []string `json:"paths"`
+	// Forward are further headers of requests that reach the service, in canonical form.
+	Forward []string `json:"forward,omitempty"`
+}
+
+// LogValue keeps the key out of logs.
+func (s Service) LogValue() slog.Value { return slog.StringValue("service " + s.Name) }
+
+// String keeps the key out of texts.
+func (s Service) String() string { return "service " + s.Name }
+
+// GoString does so for %#v.
+func (s Service) GoString() string { return s.String() }
 
 // Proxy has the environment variables of polisd that name the host's proxies.
 type Proxy struct {
@@ -63,3 +149,18 @@ type PauseRequest struct {
 
 // ModelEndpoint is where the gateway listens in an agent's network.
 const ModelEndpoint = "127.0.0.1:11717"
+
+// ServiceDomain is the end of the names of services in an agent's network. They resolve to the endpoint.
+const ServiceDomain = ".polis.internal"
+
+// ServiceEnv is the beginning of the variables that have the addresses of services.
+const ServiceEnv = "POLIS_SERVICE_"
+
+// IsServiceName reports whether a name, in small letters, is one of services.
+func IsServiceName(name string) bool { return strings.HasSuffix("."+name, ServiceDomain) }
+
+// ServiceURL returns the address of a service for the agent's programs.
+func ServiceURL(name string) string {
+	_, port, _ := strings.Cut(ModelEndpoint, ":")
+	return "http://" + name + ServiceDomain + ":" + port
+}

@@ -23,9 +23,11 @@ func ControlRoutes() []Route {
 		{"POST /v1/settings", "Change limits, rules, variables and the network of the running agent."},
 		{"POST /v1/models", "Replace the model services of the agent, with their keys and its budget."},
 		{"POST /v1/models/pause", "Hold back requests to a model service until a time."},
+		{"GET /v1/models/replay", "The result of the requests that are answered from a recording."},
 		{"POST /v1/look", "Search the processes of the agent for listening ports now."},
 		{"GET /v1/screen", "The screen of the program's terminal."},
 		{"GET /v1/steps", "The steps of the task, as far as the program prints them."},
+		{"GET /v1/opens", "What the agent opened and changed, if that is recorded; `life` and `after` confirm the answer before."},
 		{"GET /v1/leftovers", "Processes that the last command left running."},
 		{"DELETE /v1/leftovers", "End these processes."},
 		{"GET /v1/approvals", "Open questions of the agent."},
@@ -35,6 +37,8 @@ func ControlRoutes() []Route {
 		{"DELETE /v1/ports/{port}", "Remove a port map."},
 		{"POST /v1/release-idle", "Give up the leases that the agent holds and does not use."},
 		{"POST /v1/changes", "Which paths of the view may have changed since an earlier request."},
+		{"POST /v1/snapshots", "Mount a snapshot of the agent's files, read-only."},
+		{"DELETE /v1/snapshots/{id}", "Unmount a snapshot."},
 		{"POST /v1/invalidate", "Drop what the kernel caches of the view, after a change below it."},
 	}
 }
@@ -60,6 +64,7 @@ func SandboxRoutes() []Route {
 		{"POST /v1/done", "End the agent's task with a result."},
 		{"POST /v1/remote", "What git wants of a remote of the project: polisd does it, if the agent may."},
 		{"POST /v1/workers", "Delegate a task to a worker, and list, get, cancel and remove workers of the agent."},
+		{"POST /v1/timeline", "List the agent's own checkpoints, make one, and go back to one."},
 		{"POST /v1/permission_request", "Request a permission, and wait for the answer."},
 		{"POST /v1/status_update", "Report the progress of the agent."},
 		{"POST /v1/task_complete", "End the agent's task."},

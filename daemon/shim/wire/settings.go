@@ -6,16 +6,19 @@ import "polis/daemon/api"
 // request has all of them, not a difference, so that it can be repeated; unchanged ones have no
 // effect.
 type Settings struct {
-	Role        string     `json:"role,omitempty"`
-	Policy      api.Policy `json:"policy"`
-	MemoryBytes int64      `json:"memory_bytes"`
-	Pids        int64      `json:"pids"`
-	CPUWeight   int64      `json:"cpu_weight"`
-	CPUPercent  int64      `json:"cpu_percent,omitempty"`
-	IOWeight    int64      `json:"io_weight,omitempty"`
-	DiskBytes   int64      `json:"disk_bytes,omitempty"`
-	DiskFiles   int64      `json:"disk_files,omitempty"`
-	Connections int64      `json:"connections,omitempty"`
+	Role   string     `json:"role,omitempty"`
+	Policy api.Policy `json:"policy"`
+	// Record: the lists read and write of Policy do not apply, if the shim records what the agent uses.
+	// Since PolicyRecordVersion.
+	Record      bool  `json:"record,omitempty"`
+	MemoryBytes int64 `json:"memory_bytes"`
+	Pids        int64 `json:"pids"`
+	CPUWeight   int64 `json:"cpu_weight"`
+	CPUPercent  int64 `json:"cpu_percent,omitempty"`
+	IOWeight    int64 `json:"io_weight,omitempty"`
+	DiskBytes   int64 `json:"disk_bytes,omitempty"`
+	DiskFiles   int64 `json:"disk_files,omitempty"`
+	Connections int64 `json:"connections,omitempty"`
 	// Egress and Private are where connections may go (package egress). Since
 	// version 6.
 	Egress  []string `json:"egress,omitempty"`
@@ -58,7 +61,7 @@ const SettingsVersion = 3
 
 // Settings returns the part of the spec that can be changed.
 func (s *Spec) Settings() Settings {
-	return Settings{Role: s.Role, Policy: s.Policy, MemoryBytes: s.MemoryBytes, Pids: s.Pids, CPUWeight: s.CPUWeight, CPUPercent: s.CPUPercent, IOWeight: s.IOWeight,
+	return Settings{Role: s.Role, Policy: s.Policy, Record: s.Record, MemoryBytes: s.MemoryBytes, Pids: s.Pids, CPUWeight: s.CPUWeight, CPUPercent: s.CPUPercent, IOWeight: s.IOWeight,
 		Egress: s.Egress, Private: s.Private, DiskBytes: s.DiskBytes, DiskFiles: s.DiskFiles, Connections: s.Connections, HostPorts: s.HostPorts, Vars: s.Vars, Tools: s.Tools, Remembered: s.Remembered, MemoryAsk: s.MemoryAsk, Breakers: s.Breakers}
 }
 
@@ -67,5 +70,5 @@ func (s *Spec) Set(v Settings) {
 	s.Role, s.Policy, s.MemoryBytes, s.Pids, s.CPUWeight, s.CPUPercent, s.IOWeight = v.Role, v.Policy, v.MemoryBytes, v.Pids, v.CPUWeight, v.CPUPercent, v.IOWeight
 	s.Egress, s.Private, s.DiskBytes, s.DiskFiles, s.Connections = v.Egress, v.Private, v.DiskBytes, v.DiskFiles, v.Connections
 	s.HostPorts, s.Vars, s.Tools, s.Remembered, s.Breakers = v.HostPorts, v.Vars, v.Tools, v.Remembered, v.Breakers
-	s.MemoryAsk = v.MemoryAsk
+	s.MemoryAsk, s.Record = v.MemoryAsk, v.Record
 }

@@ -37,6 +37,10 @@ type Spec struct {
 	// Setup is the directory below Lower in the overlay, with what the setup command of the project
 	// made; "" if there is none. Without Lower it is below the view already.
 	Setup string `json:"setup,omitempty"`
+	// Audit is AuditFull or AuditPolicy if the shim records what the agent opens; AuditDeny: while it
+	// cannot, the agent opens nothing.
+	Audit     string `json:"audit,omitempty"`
+	AuditDeny bool   `json:"audit_deny,omitempty"`
 	// ReadOnly: the agent changes neither Tree nor the git directory, and has no branch.
 	ReadOnly bool `json:"read_only,omitempty"`
 	// AsUser: the tree is root's, and the view shows it as UID's and GID's.
@@ -78,7 +82,9 @@ type Spec struct {
 	// Shared is what the view shows beside the agent's files; nil for nothing.
 	Shared *Shared `json:"shared,omitempty"`
 
-	Policy      api.Policy         `json:"policy"`
+	Policy api.Policy `json:"policy"`
+	// Record is as in Settings.
+	Record      bool               `json:"record,omitempty"`
 	LocksExempt []string           `json:"locks_exempt,omitempty"`
 	Wait        setting.Duration   `json:"wait"`
 	Hold        setting.Hold       `json:"hold"`

@@ -32,6 +32,8 @@ type Status struct {
 	Ports     []api.PortMapping `json:"ports"`
 	OOM       string            `json:"oom,omitempty"`
 	LimitHits []api.LimitHit    `json:"limit_hits,omitempty"`
+	// Snapshots are those that are mounted. Since SnapshotsVersion.
+	Snapshots []Mounted `json:"snapshots,omitempty"`
 	// LeftRunning: the last command may have left processes running. Since LeftoversVersion.
 	LeftRunning bool `json:"left_running,omitempty"`
 	// Waiting is what the agent waits for. Since ApprovalsVersion.
@@ -42,6 +44,8 @@ type Status struct {
 	LastEvent   uint64      `json:"last_event"`
 	Address     string      `json:"address"`
 	Passthrough bool        `json:"passthrough"`
+	// Audit is AuditFull if the shim records what the agent opens.
+	Audit string `json:"audit,omitempty"`
 	// Update is the last status_update of the agent's program during the current task.
 	Update *api.StatusUpdate `json:"update,omitempty"`
 	// Listening are the TCP ports that are open in the agent. Since version 2.

@@ -33,9 +33,14 @@ import "fmt"
 //	22 settings have Breakers
 //	23 POST /v1/changes
 //	24 POST /v1/models and /v1/models/pause
+//	25 GET /v1/opens
+//	26 POST /v1/models has record, record_bytes and replay; GET /v1/models/replay
+//	27 POST /v1/models has Services
+//	28 POST /v1/snapshots and DELETE /v1/snapshots/{id}; Status has Snapshots
+//	29 settings have Record
 const (
 	// Version is what a shim of this build speaks.
-	Version = 24
+	Version = 29
 	// UDPVersion is the first that has port maps of UDP.
 	UDPVersion = 5
 	// MinVersion is the oldest that this build's daemon and shim understand.
@@ -68,6 +73,8 @@ const (
 	TaskVersion = 12
 	// GatesVersion is the first whose gate of the network asks.
 	GatesVersion = 20
+	// PolicyRecordVersion is the first that knows Settings.Record.
+	PolicyRecordVersion = 29
 	// MemoryAskVersion is the first that knows Settings.MemoryAsk.
 	MemoryAskVersion = 21
 )

@@ -1,0 +1,28 @@
+package api
+
+// Operations of a TimelineRequest.
+const (
+	TimelineList       = "list"
+	TimelineCheckpoint = "checkpoint"
+	TimelineRewind     = "rewind"
+	// TimelineTool is for the agent's shim, before a call of a tool: an agent cannot use it.
+	TimelineTool = "tool"
+)
+
+// TimelineRequest is what an agent wants of its own timeline, in its sandbox.
+type TimelineRequest struct {
+	Op string `json:"op"`
+	// Note is a text for people, at most 500 bytes, for checkpoint and tool.
+	Note string `json:"note,omitempty"`
+	// Tool is the name of the tool, for tool.
+	Tool string `json:"tool,omitempty"`
+	// Rewind is for the operation of that name.
+	Rewind *RewindRequest `json:"rewind,omitempty"`
+}
+
+// TimelineResponse answers TimelineRequest: the checkpoints, oldest first, or the one that was made or
+// already has the state; or what a rewind did.
+type TimelineResponse struct {
+	Checkpoints []Snapshot        `json:"checkpoints,omitempty"`
+	Restored    *SnapshotRestored `json:"restored,omitempty"`
+}

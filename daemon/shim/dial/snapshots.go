@@ -1,0 +1,20 @@
+package dial
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"time"
+
+	"polis/daemon/shim/wire"
+)
+
+// Mount mounts a snapshot. Mount and Unmount are only for shims of wire.SnapshotsVersion and later.
+func (s *Shim) Mount(ctx context.Context, r wire.MountRequest) (out wire.Mounted, err error) {
+	return out, s.call(ctx, s.Timeout, http.MethodPost, "/v1/snapshots", r, &out)
+}
+
+// Unmount unmounts a snapshot.
+func (s *Shim) Unmount(ctx context.Context, id string) (out wire.Mounted, err error) {
+	return out, s.call(ctx, s.Timeout+30*time.Second, http.MethodDelete, "/v1/snapshots/"+url.PathEscape(id), nil, &out)
+}
