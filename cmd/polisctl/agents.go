@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -116,17 +117,18 @@ func portsText(ports []api.PortMapping) string {
 
 func agentTable(p *page, agents []api.Agent) {
 	rows := make([][]cell, 0, len(agents))
+	models := slices.ContainsFunc(agents, func(g api.Agent) bool { return g.Models != nil })
 	for _, g := range agents {
 		branch := g.Branch
 		if g.MergeStatus != "" {
 			branch += " (" + string(g.MergeStatus) + ")"
 		}
-		rows = append(rows, []cell{
+		rows = append(rows, withModels(models, g.Models, []cell{
 			{text: g.Name}, {text: g.BaseType}, atLimit(stateCell(g), g.LimitHits, p.now), taskCell(g.Task), {text: branch}, {text: g.Workspace},
 			{text: portsText(g.PortMappings)}, {text: size(g.MemoryBytes)}, {text: p.ago(g.CreatedAt)},
-		})
+		}))
 	}
-	p.table("no agents: add one with polisctl agents add", []string{"NAME", "TYPE", "STATUS", "TASK", "BRANCH", "WORKSPACE", "PORTS", "MEMORY", "AGE"}, rows)
+	p.table("no agents: add one with polisctl agents add", modelHeads(models, "NAME", "TYPE", "STATUS", "TASK", "BRANCH", "WORKSPACE", "PORTS", "MEMORY", "AGE"), rows)
 	for _, g := range agents {
 		if g.StatusReason != "" && g.Status == api.StatusError {
 			p.line("%s: %s", g.Name, g.StatusReason)

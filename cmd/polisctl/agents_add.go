@@ -222,8 +222,14 @@ func (a *app) showAdded(g api.Agent) error {
 		if len(g.Env) > 0 {
 			p.line("  env         %s", strings.Join(g.Env, ", "))
 		}
+		if g.Audit != "" {
+			p.line("  audit       %s: what it opens is recorded; its overlay, if it has one, is below its view", g.Audit)
+		}
 		if g.Isolation == "degraded" {
 			p.warn("isolation is degraded: agent %s has no %s of its own; polisctl status says what that means", g.Name, strings.Join(g.Lost, ", "))
+		}
+		if g.Recording {
+			p.warn("agent %s is in record mode: its lists read and write do not restrict it, and what it uses is recorded; its overlay is below its view (polisctl policy learn %s)", g.Name, g.Name)
 		}
 		for _, m := range g.PortMappings {
 			p.line("  port        %s -> %s", hostPort(m), innerPort(m))

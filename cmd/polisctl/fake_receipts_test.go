@@ -31,6 +31,10 @@ func (f *fake) receiptRoutes(mux *http.ServeMux) {
 		}
 		answer(w, 200, v)
 	})
+	mux.HandleFunc("GET /v1/receipts/provenance", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/x-ndjson")
+		_, _ = w.Write([]byte("{\"_type\":\"" + r.URL.Query().Get("entry") + "\"}\n"))
+	})
 	mux.HandleFunc("GET /v1/receipts/export", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/x-ndjson")
 		_, _ = w.Write([]byte("{\"seq\":1}\n"))

@@ -26,7 +26,9 @@ func (f *fake) snapshotRoutes(mux *http.ServeMux) {
 				return more
 			}
 			all = append(all, at("s1", api.SnapshotByTask, 0, api.Snapshot{Task: 3, Note: "fix it", Whole: "it is the first checkpoint"}),
-				at("s3", api.SnapshotByTime, 5, api.Snapshot{Changed: []string{"a\x1b[2J", "b", "c", "d"}}), at("s4", api.SnapshotByRestore, 0, api.Snapshot{}))
+				at("s3", api.SnapshotByTime, 5, api.Snapshot{Changed: []string{"a\x1b[2J", "b", "c", "d"}}), at("s4", api.SnapshotByRestore, 0, api.Snapshot{}),
+				at("s6", api.SnapshotByMerge, 0, api.Snapshot{For: "12"}), at("s7", api.SnapshotByTool, 0, api.Snapshot{For: "Bash\x1b[2J", Note: "make"}), at("s8", api.SnapshotByRebase, 0, api.Snapshot{}),
+				at("s9", api.SnapshotByAgent, 0, api.Snapshot{}), at("s10", api.SnapshotByRestore, 0, api.Snapshot{ByAgent: true}))
 		}
 		answer(w, 200, map[string]any{"checkpoints": all})
 	}))
@@ -84,7 +86,24 @@ func (f *fake) snapshotRoutes(mux *http.ServeMux) {
 		if v.ID == "s2" {
 			v.Intact, v.Damaged = false, []string{"x: the stored content does not match its hash"}
 		}
+		switch q := r.URL.Query(); {
+		case q.Get("worktree") == "true":
+			v.Against = "claude"
+		case q.Get("against") != "":
+			v.Against, v.Changed = q.Get("against"), 102
+			v.Changes = []api.SnapshotChange{{Path: "evil\x1b[2J", How: "modified"}, {Path: "gone", How: "removed"}}
+		}
 		answer(w, 200, v)
+	})
+	of("POST /v1/snapshots/{id}/mount", func(w http.ResponseWriter, r *http.Request) {
+		req := take[api.SnapshotMountRequest](f, r)
+		if req.At == "" {
+			req.At = "/run/polis/agents/claude/snapshots/s1"
+		}
+		answer(w, 200, api.SnapshotMount{ID: r.PathValue("id"), Agent: "claude", At: req.At})
+	})
+	of("DELETE /v1/snapshots/{id}/mount", func(w http.ResponseWriter, r *http.Request) {
+		answer(w, 200, api.SnapshotMount{ID: r.PathValue("id"), Agent: "claude", At: "/mnt/before"})
 	})
 	of("POST /v1/snapshots/{id}/restore", func(w http.ResponseWriter, r *http.Request) {
 		req := take[api.SnapshotRestoreRequest](f, r)

@@ -80,6 +80,10 @@ func (f *fake) agent(r api.AddRequest) api.Agent {
 		Command: r.Command, MemoryLimitMB: r.MemoryMB, PidsLimit: 512, CreatedAt: f.now,
 		Counters: &api.Counters{ReadCount: 12, WriteCount: 3, WriteDenied: 1, AvgReadLatency: 1500},
 	}
+	if r.Name == "metered" {
+		g.Models = &api.ModelUse{Key: r.Name, Requests: 12, InputTokens: 1_500_000, OutputTokens: 2500, CacheReadTokens: 999, Cost: map[string]float64{"EUR": 1.25}, Unpriced: 1,
+			Budget: &api.ModelBudgetUse{Percent: 81, Bound: "day_tokens", Text: "1503499 of 1850000 tokens of the day"}}
+	}
 	if g.Branch == "" {
 		g.Branch = "agent/" + r.Name
 	}
@@ -173,7 +177,7 @@ func (f *fake) routes() http.Handler {
 		answer(w, 200, api.Policy{Read: []string{"**"}, Write: []string{"src/**"}, Deny: []string{"*.pem"}, Temp: true})
 	}))
 	mux.HandleFunc("GET /v1/agents/{name}/tasks", f.with(func(w http.ResponseWriter, _ *http.Request, g api.Agent) {
-		answer(w, 200, map[string]any{"tasks": []api.Task{{Agent: g.Name, Prompt: "first line\nsecond", Time: f.now}}})
+		answer(w, 200, map[string]any{"tasks": []api.Task{{Agent: g.Name, Prompt: "first line\nsecond", Time: f.now, Models: g.Models}}})
 	}))
 	mux.HandleFunc("GET /v1/agents/{name}/attach", f.with(func(w http.ResponseWriter, _ *http.Request, g api.Agent) {
 		answer(w, 200, api.Attach{Agent: g.Name, Socket: filepath.Join(f.dir, "shim.sock")})
@@ -193,10 +197,14 @@ func (f *fake) routes() http.Handler {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		looks++
+		models := f.agents["metered"].Models
+		if models != nil {
+			models = &api.ModelUse{Requests: looks, InputTokens: looks * 350, Cost: map[string]float64{"EUR": 0}}
+		}
 		use := api.Use{CPUMicros: uint64(looks) * 1_500_000, MemoryBytes: 300 << 20, WriteBytes: uint64(looks) << 20, Pids: 7, OpenFiles: 42}
 		answer(w, 200, api.Top{Time: f.now.Add(time.Duration(looks) * time.Second), Host: api.TopHost{CPUs: 2, MemoryBytes: 8 << 30, AvailableBytes: 4 << 30},
 			Polisd: api.Process{MemoryBytes: 20 << 20}, Total: use, TotalLimits: api.TotalLimits{Pids: 5000},
-			Agents: []api.TopAgent{{Name: "claude", Status: api.StatusRunning, Waiting: &api.Waiting{For: api.WaitingApproval, Since: f.now, ID: "claude.aaaaaaaa", What: "tool Bash make", Open: 1}, Use: use, MemoryLimitBytes: 512 << 20, PidsLimit: 64, Shim: api.Process{MemoryBytes: 6 << 20, CPUMicros: uint64(looks) * 100_000},
+			Agents: []api.TopAgent{{Name: "claude", Status: api.StatusRunning, Models: models, Waiting: &api.Waiting{For: api.WaitingApproval, Since: f.now, ID: "claude.aaaaaaaa", What: "tool Bash make", Open: 1}, Use: use, MemoryLimitBytes: 512 << 20, PidsLimit: 64, Shim: api.Process{MemoryBytes: 6 << 20, CPUMicros: uint64(looks) * 100_000},
 				Pressure: &api.Pressure{CPU: 12.4, Memory: 0, IO: 3}, LimitHits: []api.LimitHit{{Limit: "pids", Count: 3, Last: time.Now()}}}}})
 	})
 	mux.HandleFunc("GET /v1/metrics", func(w http.ResponseWriter, _ *http.Request) {
@@ -206,8 +214,11 @@ func (f *fake) routes() http.Handler {
 	f.queueRoutes(mux)
 	f.snapshotRoutes(mux)
 	f.receiptRoutes(mux)
+	f.replayRoutes(mux)
+	f.authorshipRoutes(mux)
 	f.approvalRoutes(mux)
 	f.roleRoutes(mux)
+	f.policyRoutes(mux)
 	mux.HandleFunc("GET /v1/events", f.streamEvents)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		refuse(w, api.Errorf(api.CodeNotFound, "no route %s %s", r.Method, r.URL.Path))
@@ -225,6 +236,9 @@ func (f *fake) lockRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /v1/usage", func(w http.ResponseWriter, r *http.Request) {
 		use := api.ModelUse{Key: map[string]string{"agent": "claude", "day": "2026-01-02"}[r.URL.Query().Get("by")], Requests: 12, Errors: 1, Estimated: 2,
 			InputTokens: 1_500_000, OutputTokens: 2500, CacheReadTokens: 999, Cost: map[string]float64{"EUR": 1.25, "USD": 0.5}, FirstTokenMS: 420}
+		if use.Key == "" {
+			use = api.ModelUse{Key: map[string]string{"model": "big-1", "task": ""}[r.URL.Query().Get("by")], Requests: 3, InputTokens: 7, OutputTokens: 2, Unpriced: 3}
+		}
 		all := []api.ModelUse{use}
 		if r.URL.Query().Get("since") == "2030-01-01" {
 			all = nil

@@ -96,6 +96,7 @@ func casePage(p *page, c api.Case) {
 	}
 	field("ends when", c.Resolves)
 	field("next", c.Next)
+	field("rewind to", c.Rewind)
 }
 
 // resolution is how a case ended, in words.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"polis/cmd/internal/modeltext"
 	"polis/daemon/api"
 	"polis/daemon/client"
 )
@@ -157,7 +158,10 @@ func racePage(p *page, x api.Race) {
 		if r.Commits > 0 {
 			diff = fmt.Sprintf("%s +%d -%d", api.Count(r.Files, "file"), r.Insertions, r.Deletions)
 		}
-		if r.CostUSD != nil {
+		if r.Models != nil {
+			cost = modeltext.Cost(r.Models)
+		}
+		if cost == modeltext.None && r.CostUSD != nil { // as its program says
 			cost = fmt.Sprintf("$%.2f", *r.CostUSD)
 		}
 		result := r.Result

@@ -156,20 +156,41 @@ func workspaceArg(args []string) (string, error) {
 }
 
 func (a *app) receiptsExportCmd() *cobra.Command {
+	var format string
+	var entry uint64
 	cmd := &cobra.Command{
-		Use:   "export [WORKSPACE]",
-		Short: "Print all receipts of a workspace as lines of JSON",
+		Use:   "export [WORKSPACE] [--format jsonl|in-toto] [--merge ENTRY]",
+		Short: "Print all receipts of a workspace, or the provenance of its merges",
 		Long: `Print all receipts of a workspace, one JSON object a line. "text" is what is stored:
-"hash" is the SHA-256 of "prev", a newline and "text".`,
+"hash" is the SHA-256 of "prev", a newline and "text".
+
+With --format in-toto, print one in-toto statement a line for each merge, with a SLSA
+provenance: the agent, its rules and tasks, the commits that were merged, what the agent
+read (with audit = "full"), the models it used, and the files of the result. --merge
+selects the merge with this number in receipts show. The same merge gives the same bytes.`,
+		Example: `  polisctl receipts export > receipts.jsonl
+  polisctl receipts export --format in-toto --merge 17`,
 		Args: takes(0, 1, "at most the NAME of a workspace"),
 	}
+	cmd.Flags().StringVar(&format, "format", "jsonl", "`FORMAT`: jsonl or in-toto")
+	cmd.Flags().Uint64Var(&entry, "merge", 0, "with in-toto: only the merge that is `ENTRY` of the log")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ws, err := workspaceArg(args)
 		if err != nil {
 			return err
 		}
+		switch one := cmd.Flags().Changed("merge"); {
+		case format != "jsonl" && format != "in-toto":
+			return usagef("--format %q is neither jsonl nor in-toto", format)
+		case one && (format == "jsonl" || entry == 0):
+			return usagef("--merge needs --format in-toto, and a number above 0")
+		}
 		return a.call(cmd, longCall, func(ctx context.Context, c *client.Client) error {
-			r, err := c.ExportReceipts(ctx, ws)
+			export := c.ExportReceipts
+			if format == "in-toto" {
+				export = func(ctx context.Context, ws string) (io.ReadCloser, error) { return c.Provenance(ctx, ws, entry) }
+			}
+			r, err := export(ctx, ws)
 			if err != nil {
 				return err
 			}

@@ -30,7 +30,7 @@ many snapshots and agents have them.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: group,
 	}
-	cmd.AddCommand(a.snapshotCreateCmd(), a.snapshotListCmd(), a.snapshotShowCmd(), a.snapshotDiffCmd(), a.snapshotVerifyCmd(), a.snapshotRestoreCmd(), a.snapshotRmCmd())
+	cmd.AddCommand(a.snapshotCreateCmd(), a.snapshotListCmd(), a.snapshotShowCmd(), a.snapshotDiffCmd(), a.snapshotVerifyCmd(), a.snapshotRestoreCmd(), a.snapshotMountCmd(), a.snapshotUmountCmd(), a.snapshotRmCmd())
 	return cmd
 }
 
@@ -116,6 +116,7 @@ func snapshotView(s api.Snapshot) view {
 		f("content", s.Hash)
 		f("metadata", s.Metadata)
 		f("commit", s.Commit)
+		f("mounted", s.MountedAt)
 		if s.LeftOut > 0 {
 			p.warn("%d pipes, sockets or devices are not in it", s.LeftOut)
 		}

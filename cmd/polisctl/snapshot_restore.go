@@ -57,35 +57,81 @@ func letter(how string) string {
 }
 
 func (a *app) snapshotVerifyCmd() *cobra.Command {
-	return &cobra.Command{
-		Use:   "verify ID",
+	var against string
+	var own bool
+	cmd := &cobra.Command{
+		Use:   "verify ID [--worktree|--against AGENT]",
 		Short: "Compare everything that a snapshot needs with its hashes",
-		Args:  takes(1, 1, "the ID of a snapshot"), ValidArgsFunction: a.completeSnapshots,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkSnapshots(args...); err != nil {
+		Long: `Compare everything that a snapshot needs with its hashes.
+
+With --worktree, or with --against for another agent of the workspace, also compare the
+files of the agent as they are now. All of them are read: a file that was changed behind
+the agent's view is found, too. The exit status is 1 if something is damaged or differs.`,
+		Example: `  polisctl snapshot verify s3f9a1c2e0 --worktree`,
+		Args:    takes(1, 1, "the ID of a snapshot"), ValidArgsFunction: a.completeSnapshots,
+	}
+	cmd.Flags().BoolVar(&own, "worktree", false, "compare the files of the snapshot's agent, too")
+	cmd.Flags().StringVar(&against, "against", "", "compare the files of `AGENT`, too")
+	cmd.MarkFlagsMutuallyExclusive("worktree", "against")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := checkSnapshots(args...); err != nil {
+			return err
+		}
+		if cmd.Flags().Changed("against") {
+			if err := checkAgents(against); err != nil {
 				return err
 			}
-			return a.call(cmd, longCall, func(ctx context.Context, c *client.Client) error {
-				v, err := c.VerifySnapshot(ctx, args[0])
-				if err != nil {
-					return err
+		}
+		return a.call(cmd, longCall, func(ctx context.Context, c *client.Client) error {
+			verify := c.VerifySnapshot
+			if own || against != "" {
+				verify = func(ctx context.Context, id string) (api.SnapshotCheck, error) {
+					return c.CompareSnapshot(ctx, id, against)
 				}
-				v.Damaged = list(v.Damaged)
-				err = a.show(view{json: v, names: v.Damaged, human: func(p *page) {
-					if v.Intact {
-						p.line("snapshot %s is intact: %s, %d KiB", v.ID, api.Count(v.Objects, "content"), v.Bytes>>10)
-					}
-					for _, path := range v.Damaged {
-						p.line("damaged: %s", path)
-					}
-				}})
-				if err == nil && !v.Intact {
-					return api.Errorf(api.CodeSnapshotCorrupt, "snapshot %s is damaged", v.ID)
-				}
+			}
+			v, err := verify(ctx, args[0])
+			if err != nil {
 				return err
-			})
-		},
+			}
+			return a.snapshotChecked(v)
+		})
 	}
+	return cmd
+}
+
+// snapshotChecked shows the result of a verification, and returns what is wrong.
+func (a *app) snapshotChecked(v api.SnapshotCheck) error {
+	v.Damaged = list(v.Damaged)
+	names := v.Damaged
+	for _, c := range v.Changes {
+		names = append(names, c.Path)
+	}
+	err := a.show(view{json: v, names: names, human: func(p *page) {
+		if v.Intact {
+			p.line("snapshot %s is intact: %s, %d KiB", v.ID, api.Count(v.Objects, "content"), v.Bytes>>10)
+		}
+		for _, path := range v.Damaged {
+			p.line("damaged: %s", path)
+		}
+		if v.Against != "" && v.Changed == 0 {
+			p.line("the files of agent %s are those of the snapshot", v.Against)
+		}
+		for _, c := range v.Changes {
+			p.line("%s %s", letter(c.How), c.Path)
+		}
+		if more := v.Changed - len(v.Changes); more > 0 {
+			p.line("and %d more", more)
+		}
+	}})
+	switch {
+	case err != nil:
+		return err
+	case !v.Intact:
+		return api.Errorf(api.CodeSnapshotCorrupt, "snapshot %s is damaged", v.ID)
+	case v.Changed > 0:
+		return api.Errorf(api.CodeSnapshotDiffers, "%s of agent %s differ from snapshot %s", api.Count(v.Changed, "path"), v.Against, v.ID).WithHint("polisctl snapshot diff %s", v.ID)
+	}
+	return nil
 }
 
 func (a *app) snapshotRestoreCmd() *cobra.Command {

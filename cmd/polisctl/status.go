@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -38,6 +39,12 @@ func statusPage(p *page, st api.DaemonStatus) {
 	if n := st.Cases.Open; n > 0 {
 		p.line("  cases       %d open (polisctl patrol cases)", n)
 	}
+	if full := auditedAgents(st.Agents); len(full) > 0 {
+		p.line("  audit       full for %s: what they open is recorded, and their overlays are below their views", api.Shorten(strings.Join(full, ", "), 200))
+	}
+	if names := recording(st.Agents); len(names) > 0 {
+		p.line("  recording   %s (polisctl policy learn AGENT): their lists read and write do not restrict them, and overlays are below views", strings.Join(names, ", "))
+	}
 	reconcileLines(p, st.Reconcile, st.Warnings)
 	for _, w := range st.Warnings {
 		p.warn("%s", w)
@@ -50,6 +57,26 @@ func statusPage(p *page, st api.DaemonStatus) {
 	p.table("no workspaces: make one with polisctl up", []string{"WORKSPACE", "TARGET", "AGENTS", "PROJECT"}, rows)
 	p.line("")
 	agentTable(p, st.Agents)
+}
+
+// auditedAgents returns the agents whose opens are recorded.
+func auditedAgents(all []api.Agent) (out []string) {
+	for _, g := range all {
+		if g.Audit != "" {
+			out = append(out, g.Name)
+		}
+	}
+	return out
+}
+
+// recording returns the agents in record mode.
+func recording(agents []api.Agent) (names []string) {
+	for _, g := range agents {
+		if g.Recording {
+			names = append(names, g.Name)
+		}
+	}
+	return names
 }
 
 // reconcileLines reports what the last start of polisd found, and in full what it

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,6 +28,7 @@ func (a *app) agentTasksCmd() *cobra.Command {
 
 func tasksPage(p *page, tasks []api.Task) {
 	rows := make([][]cell, 0, len(tasks))
+	models := slices.ContainsFunc(tasks, func(t api.Task) bool { return t.Models != nil })
 	for _, t := range tasks {
 		took := ""
 		switch {
@@ -39,9 +41,9 @@ func tasksPage(p *page, tasks []api.Task) {
 		if t.Via != "" {
 			result.text = "(" + t.Via + ")"
 		}
-		rows = append(rows, []cell{{text: t.ID}, {text: t.Time.Local().Format(time.DateTime)}, {text: took}, result, {text: firstLine(t.Prompt, 80)}})
+		rows = append(rows, withModels(models, t.Models, []cell{{text: t.ID}, {text: t.Time.Local().Format(time.DateTime)}, {text: took}, result, {text: firstLine(t.Prompt, 80)}}))
 	}
-	p.table("no tasks", []string{"ID", "TIME", "TOOK", "RESULT", "PROMPT"}, rows)
+	p.table("no tasks", modelHeads(models, "ID", "TIME", "TOOK", "RESULT", "PROMPT"), rows)
 }
 
 // firstLine is the first line of a text, cut to so many characters.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"polis/cmd/internal/modeltext"
 	"polis/daemon/api"
 	"polis/daemon/client"
 )
@@ -185,6 +186,13 @@ func taskPage(p *page, t api.Task, stat string) {
 				most = "at most "
 			}
 			field("memory", "%s%s at its peak%s", most, size(u.MemoryPeakBytes), stalledText(u.MemoryStalledMS))
+		}
+	}
+	if u := t.Models; u != nil {
+		field("models", "%s, %s tokens in, %s out, %s cached", api.Count(int(u.Requests), "request"), figure(u.InputTokens), figure(u.OutputTokens), figure(u.CacheReadTokens+u.CacheWriteTokens))
+		field("models cost", "%s", modeltext.Cost(u))
+		if notes := usageNotes(*u); notes != "" {
+			field("models note", "%s", notes)
 		}
 	}
 	if r := t.Report; r != nil {

@@ -8,32 +8,34 @@ import (
 	"github.com/spf13/cobra"
 
 	"polis/daemon/api"
-	"polis/daemon/client"
 )
 
 func (a *app) timelineCmd() *cobra.Command {
 	return &cobra.Command{
-		Use:   "timeline NAME",
+		Use:   "timeline [NAME]",
 		Short: "List the checkpoints of an agent, oldest first",
 		Long: `List the checkpoints and snapshots of agent NAME with the reason of each, and what
 changed since the one before. A checkpoint has every file that git does not ignore,
-committed or not, and the index. An agent gets one before each task, before a restore
-or rewind, and after snapshots.every (one minute) in which something changed while it
-ran; polisctl checkpoint makes one. The oldest are removed: see snapshots.keep,
-snapshots.ttl and snapshots.agent_mb in polisd.toml(5).
+committed or not, and the index. An agent gets one before each task, before a merge or
+rebase of its branch, before a restore or rewind, and after snapshots.every (one
+minute) in which something changed while it ran. An agent whose role has
+[roles.NAME.tools] also gets one before a call of a tool that can change files, at
+most one in a second. polisctl checkpoint makes one. If nothing has changed since the
+last checkpoint, only a task, a merge and a rebase have one of their own. The oldest
+are removed, first those of tools and of time: see snapshots.keep, snapshots.ttl and
+snapshots.agent_mb in polisd.toml(5).
+
+In a sandbox it lists the checkpoints of the agent itself, and NAME is left out.
 
 The view knows what changed, so a checkpoint reads only that. If it does not know,
 because the agent was started again, for example, the whole tree is read; the last
 column then has the reason.`,
 		Example: `  polisctl timeline claude
   polisctl rewind claude --to 5m`,
-		Args: takes(1, 1, "the NAME of an agent"), ValidArgsFunction: a.completeAgents,
+		Args: a.takesAgent(0), ValidArgsFunction: a.completeAgents,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkAgents(args...); err != nil {
-				return err
-			}
-			return a.call(cmd, shortCall, func(ctx context.Context, c *client.Client) error {
-				all, err := c.Timeline(ctx, args[0])
+			return a.callTimeline(cmd, args, shortCall, func(ctx context.Context, name string, c timelineCalls) error {
+				all, err := c.Timeline(ctx, name)
 				if err != nil {
 					return err
 				}
@@ -42,7 +44,7 @@ column then has the reason.`,
 					for _, s := range all {
 						rows = append(rows, []cell{{text: s.ID}, {text: p.ago(s.Time)}, {text: whyOf(s)}, {text: api.Shorten(s.Note, 30)}, {text: changedIn(s)}})
 					}
-					p.table("agent "+args[0]+" has no checkpoints", []string{"ID", "SINCE", "WHY", "NOTE", "CHANGED"}, rows)
+					p.table(whose(name)+" has no checkpoints", []string{"ID", "SINCE", "WHY", "NOTE", "CHANGED"}, rows)
 				}})
 			})
 		},
@@ -51,10 +53,16 @@ column then has the reason.`,
 
 // whyOf is the reason of a checkpoint.
 func whyOf(s api.Snapshot) string {
-	if s.Why == api.SnapshotByTask && s.Task > 0 {
+	switch {
+	case s.Why == api.SnapshotByTask && s.Task > 0:
 		return fmt.Sprintf("before task %d", s.Task)
+	case (s.Why == api.SnapshotByMerge || s.Why == api.SnapshotByTool) && s.For != "":
+		return "before " + s.Why + " " + api.Shorten(s.For, 30)
+	case s.Why == api.SnapshotByRestore && s.ByAgent:
+		return "before its own rewind"
 	}
-	if text, ok := map[string]string{api.SnapshotByUser: "snapshot", api.SnapshotByRestore: "before a rewind", api.SnapshotByMerge: "before a merge", api.SnapshotByTool: "before a tool", api.SnapshotByRequest: "requested"}[s.Why]; ok {
+	if text, ok := map[string]string{api.SnapshotByUser: "snapshot", api.SnapshotByRestore: "before a rewind", api.SnapshotByMerge: "before a merge", api.SnapshotByRebase: "before a rebase",
+		api.SnapshotByTool: "before a tool", api.SnapshotByRequest: "requested", api.SnapshotByAgent: "requested by it"}[s.Why]; ok {
 		return text
 	}
 	return s.Why
@@ -79,25 +87,24 @@ func changedIn(s api.Snapshot) string {
 func (a *app) checkpointCmd() *cobra.Command {
 	var req api.CheckpointRequest
 	cmd := &cobra.Command{
-		Use:   "checkpoint NAME [--note TEXT]",
+		Use:   "checkpoint [NAME] [--note TEXT]",
 		Short: "Save what has changed in an agent's files",
 		Long: `Make a checkpoint of agent NAME, and print its ID. If nothing has changed since the
 last one, that is printed. The agent's processes are frozen while what changed is read.
-polisctl timeline lists checkpoints, and polisctl rewind goes back to one.`,
-		Args: takes(1, 1, "the NAME of an agent"), ValidArgsFunction: a.completeAgents,
+polisctl timeline lists checkpoints, and polisctl rewind goes back to one.
+
+In a sandbox it makes a checkpoint of the agent itself, and NAME is left out.`,
+		Args: a.takesAgent(0), ValidArgsFunction: a.completeAgents,
 	}
 	cmd.Flags().StringVar(&req.Note, "note", "", "a `TEXT` to find it again")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := checkAgents(args...); err != nil {
-			return err
-		}
 		if err := checkText("note", req.Note, maxSnapshotNote); err != nil && req.Note != "" {
 			return err
 		}
-		return a.call(cmd, longCall, func(ctx context.Context, c *client.Client) error {
-			p := a.progress("reading what changed in agent " + args[0])
+		return a.callTimeline(cmd, args, longCall, func(ctx context.Context, name string, c timelineCalls) error {
+			p := a.progress("reading what changed in " + whose(name))
 			defer p.done()
-			s, err := c.Checkpoint(ctx, args[0], req)
+			s, err := c.Checkpoint(ctx, name, req)
 			p.done()
 			if err != nil {
 				return err
@@ -113,40 +120,45 @@ polisctl timeline lists checkpoints, and polisctl rewind goes back to one.`,
 func (a *app) rewindCmd() *cobra.Command {
 	var req api.RewindRequest
 	cmd := &cobra.Command{
-		Use:   "rewind NAME [PATH]... [--to WHEN] [--dry-run]",
+		Use:   "rewind [NAME] [PATH]... [--to WHEN] [--dry-run]",
 		Short: "Bring an agent's files back to an earlier state",
 		Long: `Bring the files of agent NAME, or only PATHs relative to the repository, back to a
 checkpoint: the last one, or the one that --to names. WHEN is the ID of a checkpoint or
-snapshot, a time such as 5m (the state five minutes ago), or "before task 3". Files
-that were made since then are removed; files that git ignores stay. The branch and the
-index do not move.
+snapshot, a time such as 5m (the state five minutes ago), "before task 3", "before
+merge 12", "before tool Bash" or "before rebase". Files that were made since then are
+removed; files that git ignores stay. The branch and the index do not move.
 
 The state before is saved in a checkpoint first, so that a rewind can be undone. The
 agent's processes are frozen meanwhile. If another agent has locked a file that would
-change, nothing is changed.`,
+change, nothing is changed.
+
+In a sandbox an agent rewinds itself, and NAME is left out. Its rules hold: if they do
+not let it write a path that would change, nothing is changed. It can do so every few
+seconds, and undo the last 50 of its rewinds.`,
 		Example: `  polisctl rewind claude --to "before task 3"
   polisctl rewind claude src --to 10m --dry-run`,
-		Args: takes(1, -1, "the NAME of an agent"), ValidArgsFunction: a.completeAgents,
+		Args: a.takesAgent(-1), ValidArgsFunction: a.completeAgents,
 	}
 	cmd.Flags().StringVar(&req.To, "to", "", "`WHEN`: an ID, a time ago, or \"before task N\"")
 	cmd.Flags().BoolVar(&req.DryRun, "dry-run", false, "show what would change, and change nothing")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := checkAgents(args[0]); err != nil {
-			return err
-		}
 		if err := checkText("to", req.To, maxText); err != nil && req.To != "" {
 			return err
 		}
-		req.Paths = args[1:]
-		return a.call(cmd, longCall, func(ctx context.Context, c *client.Client) error {
-			p := a.progress("rewinding agent " + args[0])
+		return a.callTimeline(cmd, args, longCall, func(ctx context.Context, name string, c timelineCalls) error {
+			req.Paths = args
+			undo := "polisctl rewind --to "
+			if name != "" {
+				req.Paths, undo = args[1:], "polisctl rewind "+name+" --to "
+			}
+			p := a.progress("rewinding " + whose(name))
 			defer p.done()
-			r, err := c.Rewind(ctx, args[0], req)
+			r, err := c.Rewind(ctx, name, req)
 			p.done()
 			if err != nil {
 				return err
 			}
-			return a.show(restoredView(r, req.DryRun, "polisctl rewind "+args[0]+" --to "+r.Before))
+			return a.show(restoredView(r, req.DryRun, undo+r.Before))
 		})
 	}
 	return cmd

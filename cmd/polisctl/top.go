@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"polis/cmd/internal/modeltext"
 	"polis/daemon/api"
 	"polis/daemon/client"
 	"polis/daemon/pause"
@@ -25,6 +27,7 @@ type rate struct {
 	ShimCPU    float64 `json:"shim_cpu_percent"` // of the process that serves its files
 	Read       float64 `json:"read_bytes"`
 	Write      float64 `json:"write_bytes"`
+	Tokens     float64 `json:"tokens,omitempty"` // of model services
 }
 
 func (a *app) topCmd() *cobra.Command {
@@ -37,6 +40,7 @@ func (a *app) topCmd() *cobra.Command {
 (100% is one processor), memory, disks, processes, open files, and pressure: the
 share of the last ten seconds in which something waited for processor, memory or
 disks. SHIM is the processor time of the process that serves the agent's files.
+TOKENS and COST are of model services behind the gateway, if there is one.
 An agent that reached a limit within the last minute is marked. An agent that waits for
 an answer or for a lock, or is frozen, is named below the table, with the time and the reason.
 
@@ -139,12 +143,13 @@ func rated(before, now api.Top) sample {
 			continue
 		}
 		r := rate{CPUPercent: per(o.CPUMicros, g.CPUMicros) / 1e4, ShimCPU: per(o.Shim.CPUMicros, g.Shim.CPUMicros) / 1e4,
-			Read: per(o.ReadBytes, g.ReadBytes), Write: per(o.WriteBytes, g.WriteBytes)}
+			Read: per(o.ReadBytes, g.ReadBytes), Write: per(o.WriteBytes, g.WriteBytes), Tokens: per(tokensOf(o), tokensOf(g))}
 		s.Rates[g.Name] = r
 		all.CPUPercent += r.CPUPercent
 		all.ShimCPU += r.ShimCPU
 		all.Read += r.Read
 		all.Write += r.Write
+		all.Tokens += r.Tokens
 	}
 	s.Rates[""] = all
 	return s
@@ -157,9 +162,14 @@ func topTable(p *page, s sample) {
 	}
 	p.line("agents %d, processors %d, memory %s of %s free; polisd %s, shims %s", len(s.Agents), s.Host.CPUs, size(int64(s.Host.AvailableBytes)), size(int64(s.Host.MemoryBytes)),
 		size(int64(s.Polisd.MemoryBytes)), size(int64(shims)))
-	row := func(name cell, u api.Use, memory int64, pids int, r rate, pressure string) []cell {
-		return []cell{name, {text: fmt.Sprintf("%.0f%%", r.CPUPercent)}, {text: fmt.Sprintf("%.0f%%", r.ShimCPU)}, {text: of(size(int64(u.MemoryBytes)), size(memory))},
+	models := slices.ContainsFunc(s.Agents, func(g api.TopAgent) bool { return g.Models != nil })
+	row := func(name cell, u api.Use, memory int64, pids int, r rate, pressure string, m *api.ModelUse) []cell {
+		cells := []cell{name, {text: fmt.Sprintf("%.0f%%", r.CPUPercent)}, {text: fmt.Sprintf("%.0f%%", r.ShimCPU)}, {text: of(size(int64(u.MemoryBytes)), size(memory))},
 			{text: speed(r.Read)}, {text: speed(r.Write)}, {text: of(fmt.Sprint(u.Pids), limitText(pids))}, {text: fmt.Sprint(u.OpenFiles)}, {text: pressure}}
+		if models {
+			cells = append(cells, cell{text: tokenSpeed(r.Tokens)})
+		}
+		return withModels(models, m, cells)
 	}
 	var rows [][]cell
 	for _, g := range s.Agents {
@@ -167,18 +177,48 @@ func topTable(p *page, s sample) {
 		if g.Pressure != nil {
 			pressure = fmt.Sprintf("%.0f %.0f %.0f", g.Pressure.CPU, g.Pressure.Memory, g.Pressure.IO)
 		}
-		rows = append(rows, row(atLimit(cell{text: g.Name}, g.LimitHits, p.now), g.Use, g.MemoryLimitBytes, g.PidsLimit, s.Rates[g.Name], pressure))
+		rows = append(rows, row(atLimit(cell{text: g.Name}, g.LimitHits, p.now), g.Use, g.MemoryLimitBytes, g.PidsLimit, s.Rates[g.Name], pressure, g.Models))
 	}
 	if len(rows) > 0 {
 		l := s.TotalLimits
-		rows = append(rows, row(cell{"all", bold}, s.Total, l.MemoryBytes, l.Pids, s.Rates[""], ""))
+		rows = append(rows, row(cell{"all", bold}, s.Total, l.MemoryBytes, l.Pids, s.Rates[""], "", allModels(s.Agents)))
 	}
-	p.table("no agent lives", []string{"AGENT", "CPU", "SHIM", "MEMORY", "READ", "WRITE", "PIDS", "FILES", "PRESSURE"}, rows)
+	heads := []string{"AGENT", "CPU", "SHIM", "MEMORY", "READ", "WRITE", "PIDS", "FILES", "PRESSURE"}
+	if models {
+		heads = append(heads, "TOKENS/S")
+	}
+	p.table("no agent lives", modelHeads(models, heads...), rows)
 	for _, g := range s.Agents {
 		if g.Waiting != nil {
 			p.line("%s", waitingText(p, g.Name, g.Waiting))
 		}
 	}
+}
+
+// tokensOf returns the tokens that an agent has used.
+func tokensOf(g api.TopAgent) uint64 {
+	if g.Models == nil {
+		return 0
+	}
+	return uint64(g.Models.Tokens())
+}
+
+// allModels is the sum of what agents used of model services.
+func allModels(agents []api.TopAgent) *api.ModelUse {
+	var sum api.ModelUse
+	for _, g := range agents {
+		if u := g.Models; u != nil {
+			sum.Add(*u)
+		}
+	}
+	return &sum
+}
+
+func tokenSpeed(perSecond float64) string {
+	if perSecond < 1 {
+		return "-"
+	}
+	return modeltext.Tokens(int64(perSecond)) + "/s"
 }
 
 func limitText(n int) string {

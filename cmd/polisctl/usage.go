@@ -3,13 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"polis/cmd/internal/modeltext"
 	"polis/daemon/api"
 	"polis/daemon/client"
 )
@@ -22,8 +22,11 @@ func (a *app) usageCmd() *cobra.Command {
 		Long: `Show what agents used of the model services behind the gateway: requests, tokens
 as the services report them, and the cost by your prices. IN has no cached tokens.
 FIRST is the mean time to the first byte of an answer. NOTES counts errors, refused
-requests, answers that were cut, and answers whose tokens are estimated because the
-service did not report them. Agents that were removed are included.
+requests, answers that were cut, answers whose tokens are estimated because the
+service did not report them, and answers without a price in the configuration. COST
+is of the others: "-" if there are none, and ">" is before a sum that lacks some.
+It follows from the prices of the day of each request. Agents that were removed are
+included; so is what an agent of the same name used before.
 
 Without the gateway polis counts nothing: see docs/gateway.md.`,
 		Args: takes(0, 0, ""),
@@ -62,7 +65,7 @@ func usageView(by string, all []api.ModelUse) view {
 			key = "-"
 		}
 		rows = append(rows, []cell{{text: key}, {text: fmt.Sprint(u.Requests)}, {text: figure(u.InputTokens)}, {text: figure(u.OutputTokens)},
-			{text: figure(u.CacheReadTokens + u.CacheWriteTokens)}, {text: costText(u.Cost)}, {text: firstText(u.FirstTokenMS)}, {text: usageNotes(u)}})
+			{text: figure(u.CacheReadTokens + u.CacheWriteTokens)}, {text: modeltext.Cost(&u)}, {text: firstText(u.FirstTokenMS)}, {text: usageNotes(u)}})
 	}
 	return view{json: map[string]any{"usage": list(all)}, names: names, human: func(p *page) {
 		p.table("no use of model services", []string{strings.ToUpper(by), "REQUESTS", "IN", "OUT", "CACHED", "COST", "FIRST", "NOTES"}, rows)
@@ -78,15 +81,23 @@ func figure(n int64) string {
 	return s
 }
 
-func costText(cost map[string]float64) string {
-	var parts []string
-	for _, currency := range slices.Sorted(maps.Keys(cost)) {
-		parts = append(parts, strings.TrimSpace(fmt.Sprintf("%.2f %s", cost[currency], clean(currency))))
+// modelHeads are the heads of a table whose rows withModels makes.
+func modelHeads(shown bool, heads ...string) []string {
+	if !shown {
+		return heads
 	}
-	if len(parts) == 0 {
-		return "-"
+	last := len(heads) - 1
+	return append(heads[:last:last], "TOKENS", "COST", heads[last])
+}
+
+// withModels adds what was used of model services to a row, before its last cell. Tables have it only where
+// there is a model gateway.
+func withModels(shown bool, u *api.ModelUse, row []cell) []cell {
+	if !shown {
+		return row
 	}
-	return strings.Join(parts, " ")
+	last := len(row) - 1
+	return append(row[:last:last], cell{text: modeltext.TokensOf(u)}, cell{text: modeltext.Cost(u)}, row[last])
 }
 
 func firstText(ms int64) string {
@@ -101,7 +112,7 @@ func usageNotes(u api.ModelUse) string {
 	for _, n := range []struct {
 		n    int64
 		what string
-	}{{u.Errors, "failed"}, {u.Refused, "refused"}, {u.Retries, "repeated"}, {u.Cut, "cut"}, {u.Estimated, "estimated"}} {
+	}{{u.Errors, "failed"}, {u.Refused, "refused"}, {u.Retries, "repeated"}, {u.Cut, "cut"}, {u.Estimated, "estimated"}, {u.Unpriced, "without a price"}} {
 		if n.n > 0 {
 			notes = append(notes, fmt.Sprintf("%d %s", n.n, n.what))
 		}

@@ -70,7 +70,7 @@ func (m *Model) caseKey(s string) tea.Cmd {
 		m.cases.top += page
 	case "pgup":
 		m.cases.top = max(0, m.cases.top-page)
-	case "r", "t", "x", "l", "enter", "d":
+	case "r", "t", "x", "l", "enter", "d", "w":
 		at := m.caseIndex()
 		if at < 0 {
 			m.fail("no case is open")
@@ -96,6 +96,12 @@ func (m *Model) caseAction(s string, c api.Case) tea.Cmd {
 		return m.open(paneLog, c.Agent)
 	case "d":
 		return m.open(paneDiff, c.Agent)
+	case "w":
+		if c.Rewind == "" {
+			m.fail(c.ID + " has no checkpoint from before it")
+			return nil
+		}
+		return m.confirm("Rewind "+c.Agent+" to "+c.Rewind+"? Its files are brought back to what they were before; this can be undone.", func() tea.Cmd { return m.rewind(c.Agent, c.Rewind) })
 	case "x":
 		return m.confirm("Stop "+c.Agent+"? What it runs is ended, its work stays.", func() tea.Cmd { return m.stop(c.Agent) })
 	}
@@ -119,6 +125,18 @@ func (m *Model) thaw(name string) tea.Cmd {
 	return m.begin(name, "thawing "+name, actionLimit, func(ctx context.Context) doneMsg {
 		_, err := d.Thaw(ctx, name)
 		return doneMsg{err: err, text: "agent " + name + " continues"}
+	})
+}
+
+func (m *Model) rewind(name, to string) tea.Cmd {
+	d := m.daemon
+	return m.begin(name, "rewinding "+name, actionLimit, func(ctx context.Context) doneMsg {
+		r, err := d.Rewind(ctx, name, api.RewindRequest{To: to})
+		text := api.Count(r.Changed, "path") + " of agent " + name + " brought back"
+		if r.Before != "" {
+			text += "; polisctl rewind " + name + " --to " + r.Before + " undoes it"
+		}
+		return doneMsg{err: err, text: text}
 	})
 }
 

@@ -22,7 +22,7 @@ func patrolled() *fakeDaemon {
 	f.cases = []api.Case{
 		{ID: "case-3", State: api.CasePending, Kind: "breaker", Workspace: "demo", Agent: "one", Task: "one.2", Opened: since, Seen: 1, Escalated: 2,
 			Evidence: []string{"breaker deletions: 101 in 2 s, 100 are allowed in a minute", "processes: 4711 rm", "last: many/7\x1b[2J, many/8"},
-			Resolves: "the agent is thawed, stopped or removed", Next: "polisctl agents thaw one lets it continue"},
+			Resolves: "the agent is thawed, stopped or removed", Next: "polisctl agents thaw one lets it continue", Rewind: "s1"},
 		{ID: "case-4", State: api.CaseZombieDetected, Kind: "stalled", Workspace: "demo", Agent: "old", Opened: since, Seen: 3, Evidence: []string{"no output for 15m0s"}, Resolves: "it does something", Next: "polisctl agents watch old"},
 	}
 	return f
@@ -73,6 +73,8 @@ func TestCasesAreDecidedByKey(t *testing.T) {
 	}{
 		{name: "thaw", keys: "Ct", asks: "Thaw one? Its processes continue where they were. [y/N]", answer: "y", calls: []string{"thaw one"}, shows: []string{"agent one continues", "> case-4", "1 open case"}},
 		{name: "no thaw", keys: "Ct", asks: "Thaw one?", answer: "n", shows: []string{"nothing was done", "> case-3"}},
+		{name: "rewind", keys: "Cw", asks: "Rewind one to s1? Its files are brought back", answer: "y", calls: []string{"rewind one to s1"}, shows: []string{"2 paths of agent one brought back", "polisctl rewind one --to s2"}},
+		{name: "no rewind", keys: "Cjw", asks: "agent old is gone", answer: "k", shows: []string{"> case-3"}},
 		{name: "stop", keys: "Cx", asks: "Stop one? What it runs is ended, its work stays.", answer: "y", calls: []string{"stop one"}, shows: []string{"agent one is Stopped"}},
 		{name: "resolve", keys: "Cr", asks: "resolve case-3, note: _", answer: "seen it<enter>", calls: []string{"resolve case-3: seen it"}, shows: []string{"> case-4", "1 open case", "the agent stays as it is"}},
 		{name: "resolve without a note", keys: "Cjr", asks: "resolve case-4", answer: "<enter>", calls: []string{"resolve case-4: "}, shows: []string{"> case-3"}},

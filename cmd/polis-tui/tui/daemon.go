@@ -28,6 +28,7 @@ type Daemon interface {
 	Cases(ctx context.Context, workspace string, all bool) ([]api.Case, error)
 	ResolveCase(ctx context.Context, id string, req api.ResolveRequest) (api.Case, error)
 	Thaw(ctx context.Context, name string) (api.Agent, error)
+	Rewind(ctx context.Context, name string, req api.RewindRequest) (api.SnapshotRestored, error)
 
 	Leftovers(ctx context.Context, name string) (api.Leftovers, error)
 

@@ -145,6 +145,10 @@ func (f *fakeDaemon) Thaw(ctx context.Context, name string) (api.Agent, error) {
 	return api.Agent{Name: name}, f.did(ctx, "thaw "+name)
 }
 
+func (f *fakeDaemon) Rewind(ctx context.Context, name string, req api.RewindRequest) (api.SnapshotRestored, error) {
+	return api.SnapshotRestored{Changed: 2, Before: "s2"}, f.did(ctx, "rewind "+name+" to "+req.To)
+}
+
 func (f *fakeDaemon) Leftovers(ctx context.Context, name string) (api.Leftovers, error) {
 	return api.Leftovers{Leftovers: []api.Leftover{{PID: 77, Program: "node", Command: "node\x1b[2J hub.js", MemoryBytes: 350 << 20, Ports: []api.LeftoverPort{{Port: 25463, Protocol: "tcp"}}}}}, f.did(ctx, "get leftovers "+name)
 }

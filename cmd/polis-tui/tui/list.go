@@ -3,12 +3,14 @@ package tui
 import (
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"charm.land/lipgloss/v2"
 
+	"polis/cmd/internal/modeltext"
 	"polis/daemon/api"
 )
 
@@ -17,6 +19,8 @@ const (
 	outputLines = 3
 	// wideFrom is the width from which on a row has the last output.
 	wideFrom = 110
+	// costFrom is the width from which on a row has what its agent used of model services.
+	costFrom = 124
 	// detailHeight is the number of lines about the chosen agent.
 	detailHeight = 5 + outputLines
 	// tallFrom is the height from which on they are shown.
@@ -64,6 +68,11 @@ func (m *Model) columns() []column {
 		cols = append(cols, column{head: "LAST OUTPUT", text: func(g api.Agent) string {
 			return dash(strings.Join(tail(m.output[g.Name], 1), ""))
 		}})
+	}
+	if models := func(g api.Agent) bool { return g.Models != nil }; m.width >= costFrom && slices.ContainsFunc(m.agents, models) {
+		cols = slices.Insert(cols, len(cols)-1,
+			column{head: "TOKENS", width: 6, text: func(g api.Agent) string { return modeltext.TokensOf(g.Models) }},
+			column{head: "COST", width: 11, text: func(g api.Agent) string { return modeltext.Cost(g.Models) }})
 	}
 	// The columns without a width share what is left: two cells of the marker
 	// and one between columns.
@@ -198,6 +207,10 @@ func (m *Model) about(g api.Agent) []string {
 	}
 	if g.MemoryLimitMB > 0 {
 		branch += fmt.Sprintf("   memory %s of %dM", size(g.MemoryBytes), g.MemoryLimitMB)
+	}
+	if u := g.Models; u != nil {
+		branch += "   models " + strings.Join(slices.DeleteFunc([]string{modeltext.TokensOf(u) + " tokens", modeltext.Cost(u), modeltext.Budget(u)},
+			func(s string) bool { return s == "" || s == modeltext.None || s == modeltext.None+" tokens" }), ", ")
 	}
 	var ports, leases []string
 	for _, p := range g.PortMappings {

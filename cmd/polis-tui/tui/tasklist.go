@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"polis/cmd/internal/modeltext"
 	"polis/daemon/api"
 )
 
@@ -33,6 +34,12 @@ func (m *Model) taskList(ctx context.Context, agent string) (io.ReadCloser, erro
 			result = "(" + t.Via + ")"
 		}
 		prompt, _, _ := strings.Cut(t.Prompt, "\n")
+		if u := t.Models; u != nil {
+			result += ", " + modeltext.TokensOf(u) + " tokens"
+			if cost := modeltext.Cost(u); cost != modeltext.None {
+				result += ", " + cost
+			}
+		}
 		fmt.Fprintf(&b, "%-12s %s  %-24s %s\n", clean(t.ID), t.Time.Local().Format(time.DateTime), clean(result), clean(prompt))
 		if newest != "" && t.ID == newest {
 			// Lists of tasks have no steps. A task can be removed in between: it has none then.

@@ -148,7 +148,7 @@ func (m *Model) hints() string {
 	case m.questions != nil:
 		return "a once  t task  g agent  r role  d deny  x end task  j k select  pgdn more  esc back"
 	case m.cases != nil && m.pane == nil:
-		return "r resolve  t thaw  x stop  l log  d diff  j k select  pgdn more  esc back"
+		return "r resolve  t thaw  w rewind  x stop  l log  d diff  j k select  pgdn more  esc back"
 	case m.pane != nil:
 		return "esc back  j k scroll  m merge  u undo  D discard  i send  r reload  ? help"
 	}
