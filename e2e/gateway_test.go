@@ -155,7 +155,13 @@ func TestAgentsReachAModelWithoutItsKey(t *testing.T) {
 	require.Equal(t, int64(1), c.Refused)
 	d.start()
 
-	require.Equal(t, []api.ModelUse{{Key: "good-1", Requests: 2, InputTokens: 107, OutputTokens: 23}, {Key: "other", Requests: 1, Refused: 1}}, d.usage("model"))
+	require.Equal(t, []api.ModelUse{{Key: "good-1", Requests: 2, InputTokens: 107, OutputTokens: 23, Unpriced: 2}, {Key: "other", Requests: 1, Refused: 1}}, d.usage("model"))
+
+	// It is where people look, without a cost that nobody knows.
+	require.Regexp(t, `(?m)^NAME .* TOKENS +COST +AGE$`, d.must("agents", "list"))
+	require.Regexp(t, `(?m)^ana .* 130 +- +\S+$`, d.must("agents", "list"))
+	require.Regexp(t, `(?m)^ana .* 130 +- +-$`, d.must("top", "--every", "100ms"))
+	require.Regexp(t, `(?m)^good-1 +2 .* 2 without a price$`, d.must("usage", "--by", "model"))
 
 	// A reload replaces the key. A key that others can read is not used.
 	require.NoError(t, os.WriteFile(keyFile, []byte(secondKey+"\n"), 0o600))
@@ -164,6 +170,10 @@ func TestAgentsReachAModelWithoutItsKey(t *testing.T) {
 		d.sh("ana", askModel+`'{"model":"good-1"}'`)
 		return s.lastKey() == secondKey
 	})
+	d.eventually("the receipts have it", func() bool {
+		return strings.Contains(d.must("receipts", "show", "ana"), "the key of model service claude was replaced")
+	})
+	require.NotContains(t, d.must("receipts", "export"), secondKey)
 	require.NoError(t, os.Chmod(keyFile, 0o644))
 	require.NoError(t, d.cmd.Process.Signal(syscall.SIGHUP))
 	d.eventually("the service is gone", func() bool { return strings.Contains(d.sh("ana", askModel+`'{"model":"good-1"}'`), "no model service") })
@@ -178,6 +188,98 @@ func TestAgentsReachAModelWithoutItsKey(t *testing.T) {
 	require.Equal(t, "ana", used[0].Key)
 	d.must("agents", "remove", "ana", "--force")
 	require.Equal(t, used, d.usage("agent"), "the counts outlive the agent")
+}
+
+func TestTheCostOfATaskIsShown(t *testing.T) {
+	needProgram(t, "curl")
+	s := startModelService(t)
+	d := startDaemon(t, options{config: "[models.claude]\nkind = \"anthropic\"\nurl = \"" + s.URL + "\"\ncurrency = \"EUR\"\n" +
+		"[[models.claude.prices]]\nmodel = \"good-*\"\ninput = 10000\noutput = 50000\n[[models.claude.prices]]\nmodel = \"free\"\n" +
+		"[gateway]\nmodels = [\"claude\"]\ntask_tokens = 1000\n"})
+	d.up()
+	d.add("ana", "--", "sh", "-ec")
+	ask := func(model string) string { return askModel + `'{"model":"` + model + `"}' >/dev/null` }
+	for i, script := range []string{ask("good-1"), ask("unknown") + "\n" + ask("good-2"), ask("free")} {
+		d.must("agents", "run", "ana", script)
+		id := fmt.Sprintf("ana.%d", i+1)
+		d.eventually(id+" has ended", func() bool { return d.taskOf(id).Final })
+		require.NotNil(t, d.taskOf(id).Models, "%+v", d.taskOf(id))
+	}
+	tasks := d.must("tasks", "ana")
+	require.Regexp(t, `(?m)^ID +TIME +TOOK +RESULT +TOKENS +COST +PROMPT$`, tasks)
+	require.Regexp(t, `(?m)^ana\.1 .* 120 +2\.00 EUR `, tasks)
+	require.Regexp(t, `(?m)^ana\.2 .* 240 +>2\.00 EUR `, tasks)
+	require.Regexp(t, `(?m)^ana\.3 .* 120 +0\.00 EUR `, tasks)
+	require.Regexp(t, `models cost +>2\.00 EUR\n`, d.must("tasks", "show", "ana.2"))
+	require.Regexp(t, `(?m)^ana\.2 +2 .* >2\.00 EUR .* 1 without a price$`, d.must("usage", "--by", "task"))
+	var a api.Agent
+	require.NoError(t, json.Unmarshal([]byte(d.must("--json", "agents", "list")), &struct{ Agents *[1]*api.Agent }{&[1]*api.Agent{&a}}))
+	require.Equal(t, map[string]float64{"EUR": 4}, a.Models.Cost)
+	require.Nil(t, a.Models.Budget, "no task runs, and the bound is for tasks")
+
+	// Metrics have them, and continue after a crash.
+	series := func() (out []string) {
+		for line := range strings.Lines(d.must("metrics", "--prometheus", "ana")) {
+			if strings.HasPrefix(line, "polis_model_") && !strings.Contains(line, "first_token") {
+				out = append(out, line)
+			}
+		}
+		return out
+	}
+	before := series()
+	require.Contains(t, before, `polis_model_cost_total{agent="ana",currency="EUR",model="good-1",service="claude",workspace="`+a.Workspace+`"} 2`+"\n")
+	require.Contains(t, before, `polis_model_tokens_total{agent="ana",kind="output",model="unknown",service="claude",workspace="`+a.Workspace+`"} 20`+"\n")
+	require.Error(t, d.signal(syscall.SIGKILL))
+	for _, pid := range d.shimPIDs() {
+		require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+	}
+	d.start()
+	require.Equal(t, before, series())
+
+	// A race has the cost of each agent.
+	x, _ := d.raced(ask("good-1"), "-n", "2")
+	for _, r := range x.Racers {
+		require.Equal(t, map[string]float64{"EUR": 2}, r.Models.Cost)
+	}
+
+	// Receipts have the sums of each task, also those of the last minute before a stop.
+	require.NoError(t, d.signal(syscall.SIGTERM))
+	d.start()
+	out := d.must("receipts", "show", "ana", "--json")
+	for _, want := range []string{"used 1 request and 120 tokens of model services in task ana.1 so far", "used 2 requests and 240 tokens of model services in task ana.2 so far"} {
+		require.Contains(t, out, want)
+	}
+}
+
+// TestASpentBudgetIsNotRenewedByWorkers: a worker has its parent's services and a budget of its own, but an
+// agent gets no further worker when the budget is spent by it and its workers.
+func TestASpentBudgetIsNotRenewedByWorkers(t *testing.T) {
+	needProgram(t, "curl")
+	s := startModelService(t)
+	d := startDaemon(t, options{config: "[patrol]\ninterval = \"0s\"\n[delegate]\nworkers = 9\n[models.claude]\nkind = \"anthropic\"\nurl = \"" + s.URL + "\"\n" +
+		"[gateway]\nmodels = [\"claude\"]\nday_tokens = 300\n"})
+	d.up()
+	d.worker("alice")
+	ask := askModel + `'{"model":"good-1"}' >/dev/null`
+	d.sh("alice", ask)
+	delegate := func(branch string) result {
+		return d.exec("alice", "sh", "-c", fmt.Sprintf("polisctl --json delegate %s '%s' --wait", branch, strings.ReplaceAll(ask, "'", `'\''`)))
+	}
+	require.Contains(t, delegate("part/a").stdout, "part-a")
+	require.Equal(t, int64(120), d.countsOf("part-a").Total(), "the worker has its parent's services")
+	d.must("agents", "remove", "part-a", "--force")
+	require.Contains(t, delegate("part/b").stdout, "part-b")
+	r := delegate("part/c") // 360 of 300 together, also of the worker that is gone
+	require.NotZero(t, r.code)
+	require.Contains(t, r.stderr, "360 of 300 tokens of the day")
+	require.Equal(t, 3, s.requests())
+
+	// The hint: a person raises it.
+	require.Contains(t, r.stderr, "raise the budget in [gateway] of polisd.toml")
+	config := readFile(d.path("polisd.toml"))
+	d.write("polisd.toml", strings.Replace(config, "day_tokens = 300", "day_tokens = 3000", 1))
+	require.NoError(t, d.cmd.Process.Signal(syscall.SIGHUP))
+	d.eventually("a worker is made", func() bool { return strings.Contains(delegate("part/d").stdout, "part-d") })
 }
 
 // usage returns what polisctl usage prints, without times.

@@ -91,6 +91,9 @@ type options struct {
 	user int
 	// full keeps POLIS_E2E_WORKTREE out of the configuration, for a polisd that does not know it.
 	full bool
+	// restores keeps the view above the overlay: the test restores files of a running agent, which the
+	// other order refuses (see restorable).
+	restores bool
 }
 
 // startDaemon starts polisd, and removes everything when the test ends. Mounts and processes that
@@ -115,7 +118,10 @@ func startDaemon(t testing.TB, o options) *daemon {
 	if kind := os.Getenv("POLIS_E2E_WORKTREE"); kind != "" && !o.full && !strings.Contains(o.config, "[workspace]") {
 		layers := "view"
 		if kind == "above" {
-			kind, layers = "shared", "auto"
+			kind = "shared"
+			if !o.restores {
+				layers = "auto"
+			}
 		}
 		o.config += fmt.Sprintf("\n[workspace]\nworktree = %q\nlayers = %q\n", kind, layers)
 	}

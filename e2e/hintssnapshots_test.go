@@ -1,6 +1,9 @@
 package e2e
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,9 +19,30 @@ func TestHintsAboutSnapshots(t *testing.T) {
 	d.trials(t, list, files)
 	d.hinted(list.hint, "snapshot", "diff", s.ID, d.snapshot("alice", "--all").ID)
 	d.hinted(files.hint, "snapshot", "show", s.ID, "src")
-	d.hinted(files.hint, "snapshot", "restore", s.ID, "none")
+	d.restorable("alice", s.ID, func() { d.hinted(files.hint, "snapshot", "restore", s.ID, "none") })
 
 	d.trials(t, tried{hint: "polisctl timeline %s lists the checkpoints", refused: "rewind alice --to never", do: []string{"timeline alice"}})
+
+	mounted := tried{hint: "polisctl snapshot umount %s", refused: "snapshot mount " + s.ID, do: []string{"snapshot umount " + s.ID}}
+	d.must("snapshot", "mount", s.ID)
+	d.trials(t, mounted, tried{hint: "polisctl snapshot show %s", refused: "snapshot umount " + s.ID, do: []string{"snapshot show " + s.ID}})
+	d.hinted("give an empty directory, by a path without symbolic links", "snapshot", "mount", s.ID, "--at", d.path("run"))
+	full := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(full, "x"), nil, 0o600))
+	d.hinted("give an empty directory, by a path without symbolic links", "snapshot", "mount", s.ID, "--at", full)
+	many := t.TempDir()
+	for i := range 16 {
+		d.sh("alice", fmt.Sprintf("echo %d > n", i))
+		d.must("snapshot", "mount", d.snapshot("alice").ID, "--at", mkdir(t, many, fmt.Sprint(i)))
+	}
+	d.hinted("polisctl snapshot umount ID unmounts one", "snapshot", "mount", s.ID)
+	d.must("agents", "stop", "alice")
+	d.hinted("polisctl agents start %s", "snapshot", "mount", s.ID)
+	require.Empty(t, d.snapshotMounts(), "a stopped agent has none")
+	d.must("agents", "start", "alice")
+	d.must("snapshot", "mount", s.ID)
+	d.add("bob")
+	d.trials(t, tried{hint: "polisctl snapshot create %s", refused: "snapshot mount bob", do: []string{"snapshot create bob"}})
 
 	d.sh("alice", "head -c 900000 /dev/urandom > one")
 	large := d.snapshot("alice")

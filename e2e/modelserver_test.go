@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net/http"
@@ -33,6 +34,9 @@ type model struct {
 	seen   []string      // what the last request has of results
 	polis  bool          // a request has the text of polis for models
 	thinks time.Duration // before each answer
+	// answers were reported with tokens, keys are those that requests had.
+	answers int64
+	keys    []string
 }
 
 // obj is a JSON object.
@@ -155,6 +159,7 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			t := m.next(a, at)
 			m.note("%s %s, %d results, answered %s", r.Method, r.URL.Path, len(a.results), t)
 			m.think(r)
+			m.count(r)
 			f.write(w, t, a.stream)
 			return
 		}
@@ -183,6 +188,16 @@ func (m *model) think(r *http.Request) {
 	select {
 	case <-time.After(t):
 	case <-r.Context().Done():
+	}
+}
+
+// count counts an answer, before it is sent.
+func (m *model) count(r *http.Request) {
+	key := cmp.Or(r.Header.Get("X-Api-Key"), r.Header.Get("X-Goog-Api-Key"), strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.answers++; !slices.Contains(m.keys, key) {
+		m.keys = append(m.keys, key)
 	}
 }
 

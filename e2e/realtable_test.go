@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -47,6 +48,7 @@ Each program must complete these tasks; else the run fails:
 			a.name, a.agent.pkg, a.version, a.agent.api, "`"+strings.Join(a.tools, "`, `")+"`", goOn)
 	}
 	b.WriteString("\n" + aboutHooks)
+	b.WriteString(aboutGateway())
 	b.WriteString("## What to set\n\nThese settings select a model service other than the vendor's, or replace a login. No program needed a login. Set variables with `--env`.\n\n| base type | set |\n|---|---|\n")
 	for _, a := range all {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", a.name, a.agent.set)
@@ -83,6 +85,19 @@ func medianOf(all []timing, of func(timing) time.Duration) float64 {
 	slices.Sort(values)
 	n := len(values)
 	return (values[(n-1)/2] + values[n/2]).Seconds() / 2
+}
+
+// aboutGateway is what TestRealAgentsThroughTheGateway does.
+func aboutGateway() string {
+	var b strings.Builder
+	b.WriteString("## With the model gateway\n\nThe same run has each program do the first task by the [model gateway](gateway.md), with `egress = \"none\"` and no variable, file or login for its model but\n" +
+		"those of its base type. Its branch is merged; the key is not in the sandbox; polis and the mock have counted the same tokens.\n\n" +
+		"| base type | kind of the service | `--model` |\n|---|---|---|\n")
+	for _, name := range slices.Sorted(maps.Keys(gatewayAgents)) {
+		fmt.Fprintf(&b, "| `%s` | %s | `%s` |\n", name, gatewayAgents[name].kind, gatewayAgents[name].model)
+	}
+	b.WriteString("\n")
+	return b.String()
 }
 
 // aboutHooks is what TestRealHooks does.

@@ -141,12 +141,14 @@ func TestAFullDiskOfReceipts(t *testing.T) {
 			d := startDaemon(t, options{config: fmt.Sprintf("[receipts]\naudit_on_full = %q\n", mode)})
 			d.up()
 			d.add("alice")
+			d.worker("carol")
 			dir := d.receiptsDir()
 			d.stop()
 			require.NoError(t, os.CopyFS(filepath.Join(disk, "receipts"), os.DirFS(filepath.Dir(dir))))
 			require.NoError(t, os.Rename(filepath.Dir(dir), filepath.Dir(dir)+".moved"))
 			require.NoError(t, os.Symlink(filepath.Join(disk, "receipts"), filepath.Dir(dir)))
 			d.start()
+			d.task("carol", "while [ ! -e ready ]; do sleep 0.1; done; rm ready; "+commitOf("c.txt", "c"))
 			filler := fill()
 			memory := 300
 			d.eventually("the fault is noticed", func() bool { // the last page of the log has room for some
@@ -160,11 +162,23 @@ func TestAFullDiskOfReceipts(t *testing.T) {
 			} else {
 				d.must("agents", "set", "alice", "--memory", "510")
 			}
+			d.sh("carol", "echo > ready") // its task ends well, and the queue merges it
+			d.eventually("the queue is done", func() bool { return len(d.queues().Recent) == 1 })
+			if out := d.queues().Recent[0]; mode == "deny" {
+				require.Equal(t, api.CodeAuditFull, out.Code, "no request asks for this merge")
+				require.NotContains(t, git(t, d.bare(), "log", "--format=%s", "main"), "write c.txt")
+			} else {
+				require.Empty(t, out.Code)
+			}
 			d.must("agents", "stop", "alice")
 			require.Contains(t, d.must("receipts", "verify"), "no space left")
 			require.NoError(t, os.Remove(filler))
 			d.eventually("it is written again", func() bool { return !strings.Contains(d.must("receipts", "verify"), "no space left") })
 			d.must("agents", "set", "alice", "--memory", "520")
+			if mode == "deny" {
+				d.must("merge", "carol")
+			}
+			require.Contains(t, git(t, d.bare(), "log", "--format=%s", "main"), "write c.txt")
 			require.Contains(t, d.must("--json", "receipts", "show", "alice"), fmt.Sprintf("-> %d", memory), "what could not be written is written now")
 			d.verifiedReceipts()
 			d.stop()

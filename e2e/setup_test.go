@@ -22,6 +22,7 @@ while read name; do
 	test "$name" != broken || { echo "no such package: $name" >&2; exit 7; }
 	mkdir -p "node_modules/$name"
 	head -c 200000 /dev/zero | tr '\0' "$name" > "node_modules/$name/index.js"
+	ln "node_modules/$name/index.js" "node_modules/$name/linked.js"
 done < deps.lock
 mkdir .venv && pwd > .venv/path && echo '*' > .venv/.gitignore
 echo changed >> README.md; rm docs/guide.md; echo untracked > notes.txt; printf '*\n' > src/.gitignore
@@ -102,6 +103,11 @@ func agentsShare(t *testing.T, d *daemon, repo, top string) {
 	d.must("agents", "add", "reader", "--base", "custom", "--read-only")
 	d.sh("reader", "test -s node_modules/pad/index.js")
 	require.Len(t, glob(d.path("ws", ".polis", "setups", "*")), 1, "once on the disk")
+
+	// Two names of one file are files of their own.
+	d.sh("ann", `set -e; cd node_modules/left; test "$(stat -c %h index.js linked.js | tr '\n' ' ')" = "1 1 "
+		cp index.js before; echo mine >> linked.js; cmp before index.js; ln index.js third; echo more >> third; cmp index.js third; rm before third linked.js`)
+	d.sh("bob", `cmp node_modules/left/index.js node_modules/left/linked.js`)
 
 	// An agent's changes are its own, and all that it has on the disk.
 	d.sh("ann", `echo mine > node_modules/left/index.js; rm -r node_modules/pad; mv node_modules/left node_modules/moved; echo new > node_modules/new`)

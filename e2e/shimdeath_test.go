@@ -155,7 +155,7 @@ func TestAViewThatDiesEndsItsAgent(t *testing.T) {
 	d.sh("alice", "echo kept > main.txt; setsid sh -c 'while :; do cat main.txt; done' >/dev/null 2>&1 </dev/null &")
 	pids := d.inside("alice")
 	// umount -f aborts a FUSE connection (kernel: Documentation/filesystems/fuse).
-	out, err := exec.CommandContext(t.Context(), "umount", "-f", d.path("ws", ".polis", "worktrees", "alice")).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "umount", "-f", d.viewMount("alice")).CombinedOutput()
 	_ = err // busy: it stays mounted, dead
 	d.eventually("the agent is in Error, with the reason: "+string(out), func() bool {
 		a, _ := d.agent("alice")

@@ -129,7 +129,11 @@ func TestASnapshotIsOfOneMoment(t *testing.T) {
 		d.eventually("it continues", func() bool { return read("b") != now })
 		ids = append(ids, s.ID)
 	}
-	d.restored(ids[0], "a", "b")
+	if d.topMount("first") == "overlay" {
+		d.refused(api.CodeBadState, "snapshot", "restore", ids[0]) // see restorable
+	} else {
+		d.restored(ids[0], "a", "b")
+	}
 	now := read("b")
 	d.eventually("it continues after a restore", func() bool { return read("b") != now })
 	require.NoError(t, os.WriteFile(filepath.Join(a.WorktreePath, "stop"), nil, 0o666))
@@ -146,6 +150,39 @@ func TestASnapshotIsOfOneMoment(t *testing.T) {
 	require.Equal(t, "mine\n", d.sh("first", "cat src/a.txt"))
 	require.Equal(t, "other\n", d.sh("second", "cat src/a.txt"))
 	d.heldBy("second", "src/a.txt")
+}
+
+// TestAFileChangedBehindTheViewIsNoticed: by root, in the directory below the view, with its time and size
+// as before.
+func TestAFileChangedBehindTheViewIsNoticed(t *testing.T) {
+	d := startDaemon(t, options{})
+	d.up()
+	d.add("first")
+	d.add("second")
+	d.must("agents", "stop", "first")
+	s := d.snapshot("first")
+	require.Contains(t, d.must("snapshot", "verify", s.ID, "--worktree"), "the files of agent first are those of the snapshot")
+	require.Contains(t, d.must("snapshot", "verify", s.ID, "--against", "second"), "agent second are those")
+
+	file := d.path("ws", ".polis", "worktrees", "first", "main.txt") // no view is mounted there
+	fi, err := os.Stat(file)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(file, []byte("one\ntwo\nTHREE\n"), 0o644))
+	require.NoError(t, os.Chtimes(file, fi.ModTime(), fi.ModTime()))
+	v := d.ctl("--json", "snapshot", "verify", s.ID, "--worktree")
+	require.Equal(t, 1, v.code)
+	var got api.SnapshotCheck
+	require.NoError(t, json.Unmarshal([]byte(v.stdout), &got))
+	require.True(t, got.Intact)
+	require.Equal(t, "first", got.Against)
+	require.Equal(t, 1, got.Changed)
+	require.Equal(t, "main.txt", got.Changes[0].Path)
+	d.refused(api.CodeSnapshotDiffers, "snapshot", "verify", s.ID, "--worktree")
+	d.hinted("polisctl snapshot diff %s", "snapshot", "verify", s.ID, "--worktree")
+	d.must("snapshot", "verify", s.ID, "--against", "second")
+	d.refused(api.CodeAgentNotFound, "snapshot", "verify", s.ID, "--against", "nobody")
+	d.restored(s.ID)
+	d.must("snapshot", "verify", s.ID, "--worktree")
 }
 
 // TestADamagedSnapshotIsFoundAndNeverRestored.
@@ -166,19 +203,23 @@ func TestADamagedSnapshotIsFoundAndNeverRestored(t *testing.T) {
 			require.NoError(t, os.WriteFile(object, []byte("!\n"), 0o600))
 		}
 	}
-	d.hinted("polisctl snapshot verify %s names what is damaged; the agent's files are unchanged", "snapshot", "restore", s.ID)
-	d.refused(api.CodeSnapshotCorrupt, "snapshot", "restore", s.ID)
+	d.restorable("first", s.ID, func() {
+		d.hinted("polisctl snapshot verify %s names what is damaged; the agent's files are unchanged", "snapshot", "restore", s.ID)
+		d.refused(api.CodeSnapshotCorrupt, "snapshot", "restore", s.ID)
+	})
 	require.Equal(t, "later\nlater\n", d.sh("first", "cat main.txt src/a.txt"), "nothing was changed")
 	v := d.ctl("snapshot", "verify", s.ID)
 	require.NotZero(t, v.code)
 	require.Contains(t, v.stdout, "damaged: src/a.txt")
-	require.Equal(t, []string{"main.txt"}, d.restored(s.ID, "main.txt").Paths)
+	d.restorable("first", s.ID, func() {
+		require.Equal(t, []string{"main.txt"}, d.restored(s.ID, "main.txt").Paths)
+	})
 }
 
 // TestPolisdDiesWhileItRestoresASnapshot at every step: the next one completes the restore, or nothing
 // was changed. The state before is never lost.
 func TestPolisdDiesWhileItRestoresASnapshot(t *testing.T) {
-	d := startDaemon(t, options{failpoints: true})
+	d := startDaemon(t, options{failpoints: true, restores: true})
 	d.up()
 	d.add("first")
 	d.sh("first", "echo old > work.txt; echo old > src/a.txt")
@@ -215,7 +256,7 @@ func TestPolisdDiesWhileItRestoresASnapshot(t *testing.T) {
 // TestASnapshotOnAFullDisk is refused and leaves nothing, and the agent continues.
 func TestASnapshotOnAFullDisk(t *testing.T) {
 	disk, fill := smallDisk(t)
-	d := startDaemon(t, options{config: "[admission]\ndisk_free_mb = 0\n"})
+	d := startDaemon(t, options{config: "[admission]\ndisk_free_mb = 0\n", restores: true})
 	d.must("up", "--repo", d.smallRepo(), filepath.Join(disk, "ws"))
 	d.add("first")
 	d.sh("first", "echo precious > work.txt")

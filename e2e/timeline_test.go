@@ -103,7 +103,7 @@ f=open("main.txt","r+b"); m=mmap.mmap(f.fileno(),3); f.close(); m[0:3]=b"MAP"; m
 
 // TestARewindFindsNoMixedState: the agent writes two equal files, over and over, while it is rewound.
 func TestARewindFindsNoMixedState(t *testing.T) {
-	d := startDaemon(t, options{config: "[snapshots]\nevery = \"0s\"\n"})
+	d := startDaemon(t, options{config: "[snapshots]\nevery = \"0s\"\n", restores: true})
 	d.up()
 	d.worker("alice")
 	d.sh("alice", "mkdir -p two; echo start >two/a; echo start >two/b")
@@ -132,7 +132,7 @@ func TestARewindFindsNoMixedState(t *testing.T) {
 
 // TestCheckpointsAreMadeByThemselves: before a task, and after a time in which something changed.
 func TestCheckpointsAreMadeByThemselves(t *testing.T) {
-	d := startDaemon(t, options{config: "[snapshots]\nevery = \"1s\"\n"})
+	d := startDaemon(t, options{config: "[snapshots]\nevery = \"1s\"\n", restores: true})
 	d.up()
 	d.worker("alice")
 	d.must("agents", "run", "alice", "echo task >made; sleep 60")
@@ -181,7 +181,7 @@ func TestPolisdDiesWhileItMakesACheckpoint(t *testing.T) {
 
 // TestARewindTakesNoLeaseOfAnother: it names the holder, and changes nothing.
 func TestARewindTakesNoLeaseOfAnother(t *testing.T) {
-	d := startDaemon(t, options{config: "[snapshots]\nevery = \"0s\"\n"})
+	d := startDaemon(t, options{config: "[snapshots]\nevery = \"0s\"\n", restores: true})
 	d.up()
 	d.add("alice")
 	d.add("bob")
@@ -201,6 +201,7 @@ func TestACheckpointDoesNotResetABreaker(t *testing.T) {
 	d.up()
 	d.must("agents", "add", "wild", "--base", "custom", "--write", "**", "--role", "x", "--", "sh", "-c", "read go; rm many/1*; read go; rm -rf many; exec sleep 1000")
 	d.sh("wild", `mkdir -p many && for i in $(seq 100 159) $(seq 200 259); do echo $i >many/$i; done && git add -A && git commit -qm many`)
+	before := d.checkpoint("wild")
 	d.must("agents", "start", "wild")
 	d.must("send", "wild", "go")
 	a, _ := d.agent("wild")
@@ -208,4 +209,18 @@ func TestACheckpointDoesNotResetABreaker(t *testing.T) {
 	require.NotEmpty(t, d.checkpoint("wild").ID)
 	d.must("send", "wild", "go")
 	d.eventually("it is frozen", func() bool { w := d.waiting("wild"); return w != nil && w.For == api.WaitingThaw })
+
+	// The case offers the last checkpoint from before what the breaker counted, and the frozen agent is
+	// brought back to that.
+	var found []api.Case
+	d.eventually("its case", func() bool {
+		var out struct{ Cases []api.Case }
+		require.NoError(t, json.Unmarshal([]byte(d.must("--json", "patrol", "cases")), &out))
+		found = out.Cases
+		return len(found) == 1
+	})
+	require.Equal(t, before.ID, found[0].Rewind)
+	require.Contains(t, d.must("patrol", "show", found[0].ID), "polisctl rewind wild --to "+before.ID)
+	require.NotEmpty(t, d.rewind("wild", "--to", found[0].Rewind).Before)
+	require.Len(t, glob(filepath.Join(a.WorktreePath, "many", "*")), 120)
 }

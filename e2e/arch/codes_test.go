@@ -85,6 +85,7 @@ var provoked = map[api.Code]string{
 	api.CodeStateCorrupt:      "e2e/state_test.go TestACorruptStateIsRenamedAndRebuilt",
 	api.CodeSnapshotCorrupt:   "e2e/snapshot_test.go TestADamagedSnapshotIsFoundAndNeverRestored",
 	api.CodeReceiptsBroken:    "e2e/receipts_test.go TestReceiptsOfAnAgentsLife",
+	api.CodeSnapshotDiffers:   "e2e/snapshot_test.go TestAFileChangedBehindTheViewIsNoticed",
 	api.CodeAuditFull:         "e2e/receipts_test.go TestAFullDiskOfReceipts",
 	api.CodeStateNotSaved:     "e2e/state_test.go TestAFullDiskRefusesChangesAndLosesNothing",
 	api.CodeWorktreeMissing:   "daemon/worktree/worktree_test.go TestUncommittedNamesEveryFile",
