@@ -66,7 +66,7 @@ e2e: build ## the programs end to end, without and under systemd
 
 # What agents are promised, again with worktrees that share a base tree, in both orders of the view and
 # the overlay. POLIS_E2E_WORKTREE=shared go test ./e2e, or above, does so with any test.
-LAYERED = ^(TestTwoAgentsWorkApart|TestIgnoredPathsTakeNoLease|TestOwnIgnoreRulesDoNotEvadeLeases|TestExplicitLocks|TestAgentsLockByName|TestEverydayGit|TestGitPlumbingDoesNotGetAroundTheRules|TestTenAgentsCommitTenTimes|TestAgentsCommitWhileOthersMergeAndPack|TestGitLocksEndWithTheirFiles|TestRemoveKeepsUnsavedWork|TestAFileLimitRefusesNewFiles|TestAFullDiskRefusesChangesAndLosesNothing|TestAgentsOutliveTheDaemon|TestKilledGitHarmsNoAgent)$$
+LAYERED = ^(TestTwoAgentsWorkApart|TestIgnoredPathsTakeNoLease|TestOwnIgnoreRulesDoNotEvadeLeases|TestExplicitLocks|TestAgentsLockByName|TestEverydayGit|TestGitPlumbingDoesNotGetAroundTheRules|TestTenAgentsCommitTenTimes|TestAgentsCommitWhileOthersMergeAndPack|TestGitLocksEndWithTheirFiles|TestRemoveKeepsUnsavedWork|TestAFileLimitRefusesNewFiles|TestAFullDiskRefusesChangesAndLosesNothing|TestAgentsOutliveTheDaemon|TestKilledGitHarmsNoAgent|TestAnIdleShimGivesTheMemoryOfAWalkBack|TestRulesOfALivingAgentCountAtOnce|TestIgnoredFilesOfTheProjectShowInEveryAgent|TestAViewThatDiesEndsItsAgent|TestHintsAboutSnapshots|TestASnapshotIsOfOneMoment|TestADamagedSnapshotIsFoundAndNeverRestored)$$
 
 # Without @latest npm takes older programs where Node is older than the newest want.
 AGENTS = @anthropic-ai/claude-code @openai/codex @google/gemini-cli @qwen-code/qwen-code opencode-ai @github/copilot @mariozechner/pi-coding-agent cline
@@ -125,6 +125,10 @@ bench: build ## files against native, bindfs and go-fuse's loopback (BENCH_ROUND
 .PHONY: bench-patrol
 bench-patrol: build ## what the patrol of 100 agents costs, how soon dead shims are noticed and breakers freeze (POLIS_AGENTS, POLIS_SPAN)
 	POLIS_BIN=$(CURDIR)/$(BIN) $(GO) test -tags '$(TAGS)' -run '^$$' -bench 'Patrol$$' -benchtime 1x -count=1 -timeout 30m ./e2e
+
+.PHONY: bench-gateway
+bench-gateway: build ## what the model gateway costs: the first token, 50 streams, and the counts of 10,000 requests (as root)
+	POLIS_BIN=$(CURDIR)/$(BIN) $(GO) test -tags '$(TAGS)' -run '^$$' -bench '^BenchmarkGateway$$' -benchtime 1x -count=1 -timeout 15m ./e2e
 
 .PHONY: bench-approvals
 bench-approvals: build ## what questions cost: answers, lists, rules, and operations beside a thousand that wait (as root)
