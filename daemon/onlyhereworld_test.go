@@ -144,7 +144,8 @@ func (q *notedQueue) Remove(name string) (bool, error) {
 	delete(q.waits, name)
 	return was, nil
 }
-func (q *notedQueue) Waits(name string) bool { return q.waits[name] }
+func (q *notedQueue) Waits(name string) bool                { return q.waits[name] }
+func (q *notedQueue) Settled(context.Context, string) error { return nil }
 
 type noLocks struct{}
 

@@ -322,6 +322,22 @@ func (q fakeQueue) Waits(agent string) bool {
 	return q.k.set("queue")[agent]
 }
 
+func (q fakeQueue) Settled(context.Context, string) error { return nil }
+
+// halfDone is a queue whose merge of an agent is on the target and not recorded yet.
+type halfDone struct {
+	fakeQueue
+	agent string
+}
+
+func (q halfDone) Settled(ctx context.Context, name string) error {
+	if name != q.agent {
+		return nil
+	}
+	_, err := q.m.Landed(ctx, api.QueueEntry{Agent: name}, api.QueueOutcome{MergeCommitSHA: "c"}, nil)
+	return err
+}
+
 type memory struct {
 	mu      sync.Mutex
 	kept    []store.Agent

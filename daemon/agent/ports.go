@@ -222,6 +222,8 @@ type Queue interface {
 	Remove(agent string) (bool, error)
 	// Waits reports whether the agent waits to be merged, or is being merged.
 	Waits(agent string) bool
+	// Settled waits until no merge of the agent is half done: the target moved, the outcome not recorded.
+	Settled(ctx context.Context, agent string) error
 }
 
 // Locks is what the manager needs of the lease table.

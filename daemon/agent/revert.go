@@ -16,10 +16,24 @@ import (
 // rebaseTime bounds a merge in an agent's worktree.
 const rebaseTime = 5 * time.Minute
 
+// settleTime bounds the wait for a merge that is half done. Other merges of its batch can still be checked.
+const settleTime = 30 * time.Second
+
 // Revert reverts the agent's last merge by a commit on the target. Later merges stay, and are
-// counted. A second call changes nothing.
+// counted. A second call changes nothing. A merge whose commit is on the target already is waited for:
+// who sees the commit can revert it.
 func (m *Manager) Revert(ctx context.Context, name string, req api.RevertRequest) (api.RevertResponse, error) {
-	a, err := m.find(ctx, name)
+	a, err := m.lookup(name)
+	if err != nil {
+		return api.RevertResponse{}, err
+	}
+	if err := a.WS.NeedsGit("there is no merge to revert"); err != nil {
+		return api.RevertResponse{}, err
+	}
+	if err := m.settled(ctx, a); err != nil {
+		return api.RevertResponse{}, err
+	}
+	a, err = m.find(ctx, name)
 	if err != nil {
 		return api.RevertResponse{}, err
 	}
@@ -73,6 +87,16 @@ func (m *Manager) Revert(ctx context.Context, name string, req api.RevertRequest
 			Data: map[string]any{"merge_commit_sha": k.MergeCommitSHA, "revert_commit_sha": res.Commit, "target": a.WS.Target, "later": res.Later}})
 	}
 	return resp, nil
+}
+
+// settled waits, at most settleTime, until what is on the target of the agent's merges is recorded.
+func (m *Manager) settled(ctx context.Context, a *Agent) error {
+	if a.WS.Queue == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
+	return a.WS.Queue.Settled(ctx, a.Name())
 }
 
 // Rebase merges the target into the agent's branch, in its worktree and inside its sandbox. A

@@ -110,6 +110,8 @@ func (l *BatchMerger) Land(ctx context.Context, jobs []Job) []Outcome {
 			break
 		}
 		if v.pass > 0 {
+			// They stay so until their outcome is recorded: see Worker.Settled.
+			l.say(jobsOf(good[:v.pass]), api.QueueMerging)
 			err := l.patient(ctx, func() error { return l.Merges.Advance(ctx, stack, good[v.pass-1].Result.Commit) })
 			if errors.Is(err, git.ErrRefMoved) && try < maxTries {
 				try++
@@ -209,10 +211,7 @@ func (l *BatchMerger) judge(ctx context.Context, good []Outcome) verdict {
 	if l.Check == nil || len(good) == 0 || good[0].Job.Entry.NoCheck {
 		return verdict{pass: len(good)}
 	}
-	jobs := make([]Job, len(good))
-	for i, o := range good {
-		jobs[i] = o.Job
-	}
+	jobs := jobsOf(good)
 	l.say(jobs, api.QueueChecking)
 	check := func(n int) (string, error) {
 		names := make([]string, 0, n)
@@ -274,27 +273,4 @@ func (l *BatchMerger) say(jobs []Job, s api.QueueState) {
 	if l.Report != nil {
 		l.Report(jobs, s)
 	}
-}
-
-func requests(jobs []Job) []merge.Request {
-	reqs := make([]merge.Request, len(jobs))
-	for i, j := range jobs {
-		reqs[i] = j.Request
-	}
-	return reqs
-}
-
-// without are the jobs that are not done.
-func without(jobs []Job, done []Outcome) []Job {
-	over := map[uint64]bool{}
-	for _, o := range done {
-		over[o.Job.Entry.Seq] = true
-	}
-	var left []Job
-	for _, j := range jobs {
-		if !over[j.Entry.Seq] {
-			left = append(left, j)
-		}
-	}
-	return left
 }

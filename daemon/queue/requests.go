@@ -41,11 +41,7 @@ func (w *Worker) add(e api.QueueEntry, wait bool) (api.QueueEntry, chan result, 
 	e, err := w.queue.Add(e)
 	var c chan result
 	if err == nil && wait {
-		if w.waiting == nil {
-			w.waiting = map[uint64][]chan result{}
-		}
-		c = make(chan result, 1)
-		w.waiting[e.Seq] = append(w.waiting[e.Seq], c)
+		c = w.await(e.Seq)
 	}
 	w.mu.Unlock()
 	if err != nil {
@@ -56,17 +52,33 @@ func (w *Worker) add(e api.QueueEntry, wait bool) (api.QueueEntry, chan result, 
 		if e.Seq != old {
 			w.queue.Done(e.Seq)
 		}
-		if left := slices.DeleteFunc(w.waiting[e.Seq], func(o chan result) bool { return o == c }); len(left) > 0 {
-			w.waiting[e.Seq] = left
-		} else {
-			delete(w.waiting, e.Seq)
-		}
+		w.forget(e.Seq, c)
 		w.mu.Unlock()
 		return e, nil, err
 	}
 	failpoint.Hit("queue:added")
 	w.poke()
 	return e, c, nil
+}
+
+// await returns a channel that gets the result of an entry. w.mu is held.
+func (w *Worker) await(seq uint64) chan result {
+	if w.waiting == nil {
+		w.waiting = map[uint64][]chan result{}
+	}
+	c := make(chan result, 1)
+	w.waiting[seq] = append(w.waiting[seq], c)
+	return c
+}
+
+// forget ends an await without a result. w.mu is held.
+func (w *Worker) forget(seq uint64, c chan result) {
+	left := slices.DeleteFunc(w.waiting[seq], func(o chan result) bool { return o == c })
+	if len(left) == 0 {
+		delete(w.waiting, seq)
+		return
+	}
+	w.waiting[seq] = left
 }
 
 // Remove takes an agent out. If it is being checked, the check is cancelled.
@@ -85,6 +97,30 @@ func (w *Worker) Remove(agent string) (bool, error) {
 	w.answer(seq, result{err: api.Errorf(api.CodeNotFound, "agent %s: %w before it was merged", agent, errRemoved)})
 	w.mu.Unlock()
 	return true, w.Host.Save()
+}
+
+// Settled waits until no merge of an agent is half done: until then the target can have moved, and the
+// outcome is not recorded. An entry that waits, or is being checked, is not waited for.
+func (w *Worker) Settled(ctx context.Context, agent string) error {
+	w.mu.Lock()
+	i := w.queue.index(agent)
+	if i < 0 || w.queue.entries[i].State != api.QueueMerging {
+		w.mu.Unlock()
+		return nil
+	}
+	seq := w.queue.entries[i].Seq
+	c := w.await(seq)
+	w.mu.Unlock()
+	select {
+	case <-c:
+		return nil
+	case <-ctx.Done():
+		w.mu.Lock()
+		w.forget(seq, c)
+		w.mu.Unlock()
+		return api.Errorf(api.CodeTimeout, "agent %s is being merged: wait for the outcome: %w", agent, context.Cause(ctx)).
+			WithHint("polisctl queue shows when it is done; then try again")
+	}
 }
 
 // Waits reports whether an agent is in the queue.

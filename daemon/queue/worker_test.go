@@ -27,6 +27,7 @@ type host struct {
 	landed  []string
 	unsaved int // so many saves fail
 	checker Checker
+	hold    chan struct{} // if set, Landed waits for it
 }
 
 func (h *host) Prepare(_ context.Context, e api.QueueEntry) (Job, error) {
@@ -41,6 +42,9 @@ func (h *host) BatchMerger() (*BatchMerger, int) {
 	return &BatchMerger{Merges: h.h, Check: h.checker}, h.size
 }
 func (h *host) Landed(_ context.Context, o Outcome) (api.QueueOutcome, error) {
+	if h.hold != nil {
+		<-h.hold
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	out := api.QueueOutcome{MergeStatus: api.MergeMerged, MergeCommitSHA: o.Result.Commit}
@@ -165,6 +169,31 @@ func TestACancelledCallerLeavesTheEntry(t *testing.T) {
 	_, err = w.Remove("a1")
 	require.NoError(t, err)
 	require.Empty(t, w.Entries())
+}
+
+func TestAMergeThatIsOnTheTargetIsWaitedForUntilItIsRecorded(t *testing.T) {
+	w, h := newWorker(t, 1)
+	moved := make(chan struct{})
+	h.hold, h.h.onAdvance = make(chan struct{}), func() { close(moved) }
+	require.NoError(t, w.Settled(t.Context(), "a1"), "there is nothing to wait for")
+	_, err := w.Add(entry("a1"))
+	require.NoError(t, err)
+	require.NoError(t, w.Settled(t.Context(), "a1"), "nor for an entry that only waits")
+	w.Open(t.Context())
+	<-moved
+
+	short, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	err = w.Settled(short, "a1")
+	require.Equal(t, api.CodeTimeout, api.CodeOf(err))
+	require.Equal(t, "polisctl queue shows when it is done; then try again", api.AsError(err).Hint)
+	require.Empty(t, w.waiting, "who gave up is forgotten")
+
+	done := make(chan error, 1)
+	go func() { done <- w.Settled(t.Context(), "a1") }()
+	close(h.hold)
+	require.NoError(t, <-done)
+	require.Equal(t, []string{"a1 "}, h.landed)
 }
 
 func submit(ctx context.Context, w *Worker, e api.QueueEntry) (api.QueueOutcome, error) {
