@@ -79,6 +79,7 @@ paths = ["/repo.git/**"]
 [services.open]
 url = "` + tracker.URL + `"
 paths = ["/public"]
+requests_per_minute = 2
 env = { OPEN_TOKEN = "{key}" }
 [roles.with.gateway]
 services = ["tracker", "git", "open"]
@@ -120,6 +121,12 @@ services = ["open"]
 	require.NotZero(t, d.exec("without", "curl", "-sS", "--max-time", "10", "http://tracker.polis.internal:11717/items/1").code)
 	require.NotZero(t, d.exec("ana", "curl", "-sS", "--max-time", "10", tracker.URL).code, "the service itself is not reachable")
 	require.Equal(t, before, requests.Load())
+
+	// The limit for each minute is each agent's own.
+	const open = `curl -sS --max-time 60 -o /dev/null -w '%{http_code} ' "$POLIS_SERVICE_OPEN/public"`
+	require.Equal(t, "200 200 429 ", d.sh("bob", open+";"+open+";"+open))
+	require.Equal(t, "200 ", d.sh("ana", open))
+	require.Equal(t, before+3, requests.Load())
 
 	// A reload runs the command again.
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "tracker"), []byte(firstKey+"-and-more"), 0o644))

@@ -129,7 +129,7 @@ func (c *Config) checkGateway() error {
 				return api.Errorf(api.CodeInvalidConfig, "models.%s.url: must be set for kind = %q", name, m.Provider())
 			}
 		}
-		if g.RequestsPerMinute < 0 || g.RequestsPerMinute > 100_000 {
+		if g.RequestsPerMinute < 0 || g.RequestsPerMinute > maxPerMinute {
 			return bad(table+".requests_per_minute", g.RequestsPerMinute, "must be from 0 (no limit) to 100000")
 		}
 		for field, n := range map[string]int64{"task_tokens": g.TaskTokens, "day_tokens": g.DayTokens} {

@@ -77,12 +77,15 @@ type Service struct {
 	// with "{key}" is not set if the service has no key.
 	Env     map[string]string `toml:"env"`
 	Without []string          `toml:"without"`
+	// RequestsPerMinute bounds what each agent sends to the service; 0 is no bound.
+	RequestsPerMinute int `toml:"requests_per_minute"`
 }
 
 const (
 	maxServices       = 64
 	maxRequestHeaders = 32
 	maxKeyArgs        = 64
+	maxPerMinute      = 100_000
 )
 
 var userName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,31}$`)
@@ -158,6 +161,9 @@ func (s Service) check() error {
 	}
 	if _, err := access.ParseRules(s.AllowedMethods(), s.Paths); err != nil {
 		return err
+	}
+	if s.RequestsPerMinute < 0 || s.RequestsPerMinute > maxPerMinute {
+		return fmt.Errorf("requests_per_minute = %d: must be from 0 (no limit) to %d", s.RequestsPerMinute, maxPerMinute)
 	}
 	if len(s.RequestHeaders) > maxRequestHeaders {
 		return fmt.Errorf("request_headers: there are %d: at most %d", len(s.RequestHeaders), maxRequestHeaders)

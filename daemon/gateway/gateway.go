@@ -7,6 +7,7 @@ import (
 	"io"
 	"log"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"sync"
@@ -71,6 +72,7 @@ type Gateway struct {
 	mu       sync.Mutex
 	services map[string]*service
 	web      map[string]*webService
+	webRates map[string]*budget.Rate // of [services.NAME]; a change of a service does not begin them again
 	budget   setting.ModelBudget
 	rate     budget.Rate
 	reached  map[string]int // the percentage that was reported, by bound, task and day
@@ -80,7 +82,7 @@ type Gateway struct {
 // New returns a Gateway without services.
 func New() *Gateway {
 	return &Gateway{Task: func() string { return "" }, Reached: func(budget.State) {}, Limited: func(string, time.Time) {}, Rekeyed: func(string) {}, KeyRefused: func(string) {}, Called: func(Call) {}, Log: slog.Default(), Now: time.Now,
-		silence: silenceTime, slots: make(chan struct{}, maxRequests), bodies: semaphore.NewWeighted(maxBodies), services: map[string]*service{}, web: map[string]*webService{}, reached: map[string]int{}}
+		silence: silenceTime, slots: make(chan struct{}, maxRequests), bodies: semaphore.NewWeighted(maxBodies), services: map[string]*service{}, web: map[string]*webService{}, webRates: map[string]*budget.Rate{}, reached: map[string]int{}}
 }
 
 // Set replaces the services and the budget. Answers that are open continue with what they began with.
@@ -145,6 +147,7 @@ func (g *Gateway) setWeb(web map[string]*webService) {
 			old.transport.CloseIdleConnections()
 		}
 	}
+	maps.DeleteFunc(g.webRates, func(name string, _ *budget.Rate) bool { return web[name] == nil })
 	g.web = web
 }
 

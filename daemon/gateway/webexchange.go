@@ -9,11 +9,13 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"polis/daemon/gateway/access"
+	"polis/daemon/gateway/budget"
 )
 
 // Codes of the answers of the gateway to requests for services.
@@ -21,6 +23,7 @@ const (
 	CodeServiceRequest = "SERVICE_REQUEST_REFUSED"
 	CodeServiceBusy    = "SERVICE_ENDPOINT_BUSY"
 	CodeServiceFailed  = "SERVICE_FAILED"
+	CodeServiceRate    = "SERVICE_RATE_LIMITED"
 )
 
 // maxWebBody bounds the body of a request to a service, in bytes. It is not kept in memory.
@@ -84,9 +87,27 @@ func (g *Gateway) serveWeb(w http.ResponseWriter, r *http.Request, s *webService
 		x.refuse(w, r, http.StatusRequestEntityTooLarge, CodeServiceRequest, fmt.Sprintf("a request may have %d MiB", maxWebBody>>20))
 		return
 	}
+	if wait, ok := g.takeWeb(s); !ok {
+		w.Header().Set("Retry-After", strconv.Itoa(seconds(wait)))
+		x.refuse(w, r, http.StatusTooManyRequests, CodeServiceRate,
+			fmt.Sprintf("the agent may send %d requests a minute to this service (services.%s.requests_per_minute)", s.config.RequestsPerMinute, s.config.Name))
+		return
+	}
 	p := &httputil.ReverseProxy{Rewrite: x.rewrite, Transport: s, FlushInterval: -1, ModifyResponse: x.answered, ErrorHandler: x.fail, ErrorLog: quiet}
 	r.Body = &requestBody{in: http.MaxBytesReader(w, r.Body, maxWebBody), rc: http.NewResponseController(w), n: &x.sent}
 	p.ServeHTTP(w, r)
+}
+
+// takeWeb counts a request to a service by its limit for each minute, or returns how long to wait.
+func (g *Gateway) takeWeb(s *webService) (wait time.Duration, ok bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	rate := g.webRates[s.config.Name]
+	if rate == nil { // at most one for each service of the configuration
+		rate = &budget.Rate{}
+		g.webRates[s.config.Name] = rate
+	}
+	return rate.Take(g.Now(), s.config.RequestsPerMinute)
 }
 
 func (x *webExchange) rewrite(p *httputil.ProxyRequest) {

@@ -287,3 +287,36 @@ func TestARefusedKeyIsReportedOnceAMinute(t *testing.T) {
 		mu.Unlock()
 	}
 }
+
+func TestRequestsToAServiceAreBoundedPerMinute(t *testing.T) {
+	s, e, c := newWeb(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "hello") })
+	m := web(s.URL)
+	m.Services[0].RequestsPerMinute = 2
+	m.Services = append(m.Services, wire.Service{Name: "open", URL: s.URL, Header: "X: {key}", Methods: []string{"GET"}, Paths: []string{"/**"}})
+	require.NoError(t, e.Set(m))
+	now := time.Now()
+	e.Now = func() time.Time { return now }
+	for range 3 { // what is refused anyway does not count
+		status, _ := e.post("/tracker/items/1", "")
+		require.Equal(t, http.StatusForbidden, status)
+	}
+	get := func(path string) *http.Response {
+		resp := e.do("GET", path, "")
+		require.NoError(t, resp.Body.Close())
+		return resp
+	}
+	require.Equal(t, http.StatusOK, get("/tracker/items/1").StatusCode)
+	now = now.Add(20 * time.Second)
+	require.Equal(t, http.StatusOK, get("/tracker/items/1").StatusCode)
+	m.Services[0].Forward = []string{"X-Other"} // a change of the service does not begin the minute again
+	require.NoError(t, e.Set(m))
+	c.last(t)
+	resp := get("/tracker/items/1")
+	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+	require.Equal(t, "40", resp.Header.Get("Retry-After"))
+	require.Equal(t, CodeServiceRate, c.last(t).Code)
+	require.Equal(t, http.StatusOK, get("/open/x").StatusCode, "each service has its own")
+	require.Equal(t, 3, s.requests)
+	now = now.Add(40 * time.Second)
+	require.Equal(t, http.StatusOK, get("/tracker/items/1").StatusCode)
+}

@@ -67,7 +67,7 @@ func (s *Source) For(ctx context.Context, role string) (wire.Models, error) {
 			continue
 		}
 		out.Services = append(out.Services, wire.Service{Name: name, URL: v.URL, Key: key, Header: v.HeaderTemplate(),
-			Methods: v.AllowedMethods(), Paths: v.Paths, Forward: v.Forward()})
+			Methods: v.AllowedMethods(), Paths: v.Paths, Forward: v.Forward(), RequestsPerMinute: v.RequestsPerMinute})
 	}
 	return out, errors.Join(errs...)
 }

@@ -37,6 +37,7 @@ func gatewayTables() []Table {
 			{Name: "paths", Text: "Patterns of the paths that agents may request, in which * is any text within a segment, and ** any segments. A pattern can have methods of its own: " +
 				"`\"POST,PATCH /repos/example/app/issues/**\"`.", Default: "required", Example: `["/repos/example/app/**"]`},
 			{Name: "request_headers", Text: "Headers of requests that reach the service, in addition to common ones such as Accept and Content-Type.", Default: "[]", Example: `["X-Trace-Id"]`},
+			{Name: "requests_per_minute", Text: "Requests of each agent to the service in any minute; one above it is refused with status 429." + noLimit, Range: between("0", "100000")},
 			{Name: "env", Text: "Variables of the agents that use the service. They override all others of these names. {url} stands for the address of the service in the sandbox, {key} for a word that is no key; " +
 				"a variable with {key} is not set if the service has no key.", Default: "none", Example: `{ NPM_CONFIG_REGISTRY = "{url}/" }`},
 			{Name: "without", Text: "Variables that these agents do not get, because they can have a key.", Default: "[]", Example: `["NPM_TOKEN"]`},

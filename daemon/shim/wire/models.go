@@ -2,6 +2,7 @@ package wire
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -16,6 +17,8 @@ const (
 	ModelsVersion = 24
 	// ServicesVersion is the first version whose gateway has other services, too.
 	ServicesVersion = 27
+	// ServiceRateVersion is the first whose gateway bounds the requests to each service.
+	ServiceRateVersion = 30
 )
 
 // RecordVersion is the first version whose shims record requests to model services, and answer them from
@@ -61,6 +64,15 @@ func (m Models) Without(version int) (Models, error) {
 	var err error
 	if version < ServicesVersion && len(m.Services) > 0 {
 		m.Services, err = nil, errors.New("the agent has no services: its shim is of an older polis: start the agent again")
+	}
+	if version < ServiceRateVersion {
+		m.Services = slices.Clone(m.Services)
+		m.Services = slices.DeleteFunc(m.Services, func(s Service) bool {
+			if s.RequestsPerMinute > 0 { // it would have no limit
+				err = errors.Join(err, fmt.Errorf("the agent has no service %s, which has requests_per_minute: its shim is of an older polis: start the agent again", s.Name))
+			}
+			return s.RequestsPerMinute > 0
+		})
 	}
 	if version >= RecordVersion {
 		return m, err
@@ -113,6 +125,8 @@ type Service struct {
 	Paths   []string `json:"paths"`
 	// Forward are further headers of requests that reach the service, in canonical form.
 	Forward []string `json:"forward,omitempty"`
+	// RequestsPerMinute bounds the agent's requests to the service; 0: no bound. Since [ServiceRateVersion].
+	RequestsPerMinute int `json:"requests_per_minute,omitempty"`
 }
 
 // LogValue keeps the key out of logs.

@@ -25,4 +25,10 @@ func TestAnOlderShimGetsWhatItUnderstands(t *testing.T) {
 		}
 	}
 	require.True(t, all.Models[0].Record, "the caller's are not changed")
+
+	all.Services = append(all.Services, Service{Name: "bounded", RequestsPerMinute: 1})
+	got, err := all.Without(ServiceRateVersion - 1)
+	require.ErrorContains(t, err, "no service bounded", "it would have no limit")
+	require.Equal(t, []Service{{Name: "s"}}, got.Services)
+	require.Len(t, all.Services, 2)
 }

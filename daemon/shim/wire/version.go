@@ -38,9 +38,10 @@ import "fmt"
 //	27 POST /v1/models has Services
 //	28 POST /v1/snapshots and DELETE /v1/snapshots/{id}; Status has Snapshots
 //	29 settings have Record
+//	30 Services have RequestsPerMinute
 const (
 	// Version is what a shim of this build speaks.
-	Version = 29
+	Version = 30
 	// UDPVersion is the first that has port maps of UDP.
 	UDPVersion = 5
 	// MinVersion is the oldest that this build's daemon and shim understand.
