@@ -94,7 +94,8 @@ type FS struct {
 	cfg       Config
 	guard     Guard
 	cacheable CacheableGuard // the guard, if its answers may be remembered
-	mover     Mover          // the guard, if it lists what is in a directory that moves
+	hider     HiddenRefuser
+	mover     Mover // the guard, if it lists what is in a directory that moves
 	moves     moves
 	keeper    Keeper // the guard, if it says what the kernel may keep
 	writeOnce WriteOnce
@@ -155,6 +156,7 @@ func New(cfg Config) (*FS, error) {
 		identity: backing.CurrentIdentity()}
 	fs.cacheable, _ = cfg.Guard.(CacheableGuard)
 	fs.mover, _ = cfg.Guard.(Mover)
+	fs.hider, _ = cfg.Guard.(HiddenRefuser)
 	fs.keeper, _ = cfg.Guard.(Keeper)
 	fs.writeOnce, _ = cfg.Guard.(WriteOnce)
 	fs.counter, _ = cfg.Guard.(ObjectCounter)

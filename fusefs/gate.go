@@ -187,6 +187,9 @@ func (fs *FS) tryChange(ctx context.Context, c Caller, m *mutation) (tk Ticket, 
 	}
 	for _, t := range targets {
 		if !fs.guard.Visible(t.Path, t.Dir) {
+			if fs.hider != nil {
+				fs.hider.HiddenRefused(c, m.op, t)
+			}
 			return nil, syscall.ENOENT, false
 		}
 	}

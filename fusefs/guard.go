@@ -79,6 +79,12 @@ type Failer interface{ Failed() }
 // that the create has succeeded. It must not block.
 type Maker interface{ Made(fd int) }
 
+// HiddenRefuser is a Guard that counts the refusals of changes of names that are not Visible. HiddenRefused is
+// called before the operation is answered with ENOENT. It must not block.
+type HiddenRefuser interface {
+	HiddenRefused(c Caller, op Op, t Target)
+}
+
 // Guard decides about every operation before any I/O happens (order:
 // validate, policy, lease, I/O, count). A guard is called concurrently. The zero errno
 // means "allowed"; any other value goes to the caller as it is. ctx ends

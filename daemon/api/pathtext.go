@@ -27,3 +27,12 @@ func DecodePath(text string) string {
 	}
 	return path
 }
+
+// PrintPath returns a path as a part of a message: a path with bytes that are not printed, such as a
+// newline, is quoted as strconv.Quote does.
+func PrintPath(path string) string {
+	if strings.ContainsFunc(path, func(r rune) bool { return r == utf8.RuneError || !strconv.IsPrint(r) }) {
+		return strconv.Quote(path)
+	}
+	return EncodePath(path)
+}

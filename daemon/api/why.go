@@ -6,7 +6,7 @@ import "time"
 type WhyEntry struct {
 	Time   time.Time  `json:"time"`
 	Op     string     `json:"op"`
-	Path   string     `json:"path"`
+	Path   string     `json:"path"` // see EncodePath
 	Code   Code       `json:"code"`
 	Errno  string     `json:"errno"`
 	Holder string     `json:"holder,omitempty"`

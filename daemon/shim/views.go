@@ -130,7 +130,7 @@ func (s *Shim) openTree(ctx context.Context, v *views, root *os.File) error {
 	ic := ignore.Config{RootFD: int(root.Fd()), OnTooLarge: s.rulesTooLarge}
 	vc := view.Config{
 		Agent: sp.Agent, Locker: locker{c: v.locks, waited: &v.waited, times: &s.kept.leaseWaits, waits: &s.leaseWaits, waiting: s.noteWaiting, late: s.gotLate}, Exempt: sp.LocksExempt, GitFile: sp.Git, RootFD: int(root.Fd()), Store: storeName(sp), Below: sp.Shared != nil, ReadOnly: sp.ReadOnly,
-		Now: time.Now, Log: s.Log, Quota: s.quota, Counted: s.disk.count, OnDenial: s.recordDenied, Refused: s.refusedByView, Deleting: s.deletingIf(sp.Git), Changes: s.changes, LeaseInfo: v.leaseInfo, Asker: &pathAsker{s: s, held: map[pathCall]heldAnswer{}},
+		Now: time.Now, Log: s.Log, Quota: s.quota, Counted: s.disk.count, OnDenial: s.recordDenied, OnHidden: s.recordHidden, Refused: s.refusedByView, Deleting: s.deletingIf(sp.Git), Changes: s.changes, LeaseInfo: v.leaseInfo, Asker: &pathAsker{s: s, held: map[pathCall]heldAnswer{}},
 	}
 	if v.merged != nil {
 		ic.Open, vc.List = v.merged.Open, v.merged.List
@@ -224,14 +224,17 @@ func (s *Shim) recordDenied(d view.Denial) {
 	s.noteDenied(d)
 }
 
+// recordHidden notifies the daemon of the refusal of a hidden name, which the agent does not learn of.
+func (s *Shim) recordHidden(d view.Denial) { s.events.Publish(s.denialEvent(d)) }
+
 func (s *Shim) denialEvent(d view.Denial) api.Event {
 	typ := api.EventDenied
 	if d.Code == string(api.CodeFileLocked) {
 		typ = api.EventLockConflict
 	}
 	ev := api.Event{Type: typ, Agent: s.Spec.Agent, Time: d.Time, Code: api.Code(d.Code),
-		Message: fmt.Sprintf("agent %s: %s of %s was refused (%s)", s.Spec.Agent, d.Op, d.Path, d.Code),
-		Data:    map[string]any{"op": d.Op, "path": d.Path, "holder": d.Holder, "pid": d.Pid, "program": d.Program, "hint": d.Hint}}
+		Message: fmt.Sprintf("agent %s: %s of %s was refused (%s)", s.Spec.Agent, d.Op, api.PrintPath(d.Path), d.Code),
+		Data:    map[string]any{"op": d.Op, "path": api.EncodePath(d.Path), "holder": d.Holder, "pid": d.Pid, "program": d.Program, "hint": d.Hint}}
 	if d.Count > 1 {
 		ev.Message += fmt.Sprintf(", %d times", d.Count)
 		ev.Data["count"] = d.Count
@@ -271,7 +274,7 @@ func (s *Shim) why() []api.WhyEntry {
 	out := []api.WhyEntry{}
 	for probe, list := range map[bool][]view.Denial{false: s.views.whys.Entries(), true: s.views.probes.Entries()} {
 		for _, d := range list {
-			e := api.WhyEntry{Time: d.Time, Op: d.Op, Path: d.Path, Code: api.Code(d.Code), Errno: d.Errno, Holder: d.Holder, Hint: d.Hint, Pid: int(d.Pid), Program: d.Program, Count: d.Count, Probe: probe}
+			e := api.WhyEntry{Time: d.Time, Op: d.Op, Path: api.EncodePath(d.Path), Code: api.Code(d.Code), Errno: d.Errno, Holder: d.Holder, Hint: d.Hint, Pid: int(d.Pid), Program: d.Program, Count: d.Count, Probe: probe}
 			if !d.Since.IsZero() {
 				e.Since = &d.Since
 			}

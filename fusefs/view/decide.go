@@ -229,15 +229,15 @@ func (g *Guard) unleased(ctx context.Context, c fusefs.Caller, op fusefs.Op, pat
 		if locked.Path != "" {
 			d.Path = locked.Path
 		}
-		return g.report(c, op, d, syscall.EBUSY)
+		return g.report(g.cfg.OnDenial, c, op, d, syscall.EBUSY)
 	case errors.As(err, &limit):
-		return g.report(c, op, Denial{Path: path, Code: limit.Code, Rule: limit.Error()}, limit.Errno)
+		return g.report(g.cfg.OnDenial, c, op, Denial{Path: path, Code: limit.Code, Rule: limit.Error()}, limit.Errno)
 	case ctx.Err() != nil:
 		return syscall.EINTR
 	}
 	g.stats.lockdUnavailable.Add(1)
 	g.cfg.Log.Warn("lease not available", "agent", g.cfg.Agent, "op", op, "path", path, "err", err)
-	return g.report(c, op, Denial{Path: path, Code: CodeLockdUnavailable}, syscall.EAGAIN)
+	return g.report(g.cfg.OnDenial, c, op, Denial{Path: path, Code: CodeLockdUnavailable}, syscall.EAGAIN)
 }
 
 // noTicket is the ticket of an operation that needs no lease.

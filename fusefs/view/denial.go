@@ -21,18 +21,23 @@ func (g *Guard) refuse(c fusefs.Caller, op fusefs.Op, write bool, d Denial, errn
 		g.stats.readDenied.Add(1)
 	}
 	if d.Code == CodeHidden {
-		return errno // a report would reveal that the name exists
+		return g.report(g.cfg.OnHidden, c, op, d, errno)
 	}
 	if g.cfg.Refused != nil && d.Code != CodeQuota && d.Code != CodeTooLarge {
 		d.Op, d.Pid = string(op), c.Pid
 		g.cfg.Refused(d)
 	}
-	return g.report(c, op, d, errno)
+	return g.report(g.cfg.OnDenial, c, op, d, errno)
 }
 
-// report passes a refusal to OnDenial, at a bounded rate.
-func (g *Guard) report(c fusefs.Caller, op fusefs.Op, d Denial, errno syscall.Errno) syscall.Errno {
-	if g.cfg.OnDenial == nil {
+// HiddenRefused implements fusefs.HiddenRefuser.
+func (g *Guard) HiddenRefused(c fusefs.Caller, op fusefs.Op, t fusefs.Target) {
+	g.refuse(c, op, true, Denial{Path: t.Path, Code: CodeHidden, Rule: g.set.Load().DecideThrough(t.Path, t.Dir).Rule}, syscall.ENOENT)
+}
+
+// report passes a refusal to one of the callbacks, at a bounded rate.
+func (g *Guard) report(to func(Denial), c fusefs.Caller, op fusefs.Op, d Denial, errno syscall.Errno) syscall.Errno {
+	if to == nil {
 		return errno
 	}
 	d.Time, d.Op, d.Pid = g.cfg.Now(), string(op), c.Pid
@@ -46,7 +51,7 @@ func (g *Guard) report(c fusefs.Caller, op fusefs.Op, d Denial, errno syscall.Er
 	if d.Hint == "" {
 		d.Hint = hint(d)
 	}
-	g.cfg.OnDenial(d)
+	to(d)
 	return errno
 }
 

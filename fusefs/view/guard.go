@@ -36,6 +36,7 @@ var (
 	_ fusefs.ObjectCounter  = (*Guard)(nil)
 	_ fusefs.Mover          = (*Guard)(nil)
 	_ fusefs.Recorder       = (*Guard)(nil)
+	_ fusefs.HiddenRefuser  = (*Guard)(nil)
 )
 
 // New makes the guard. Close closes its descriptor.

@@ -139,6 +139,11 @@ func TestProgramsInARuledView(t *testing.T) {
 	a.fails("mv secret src/secret", "Permission denied")
 	a.fails("cat hidden/h", "No such file")
 	a.fails("ls hidden", "No such file")
+	for _, script := range []string{"touch hidden", "mkdir hidden", "mv src/a.go hidden", "ln -s x hidden", "ln src/a.go hidden"} {
+		denied := a.Stats().WriteDenied
+		a.fails(script, "No such file")
+		require.Greater(t, a.Stats().WriteDenied, denied, "a name that cannot be made is a refusal: %s", script)
+	}
 	out, err := a.sh("ls -A")
 	require.NoError(t, err)
 	require.NotContains(t, out, "hidden")

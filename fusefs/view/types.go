@@ -180,6 +180,9 @@ type Config struct {
 	Changes *changed.Set
 	// OnDenial is called with refusals, at a bounded rate. It must not block.
 	OnDenial func(Denial)
+	// OnHidden is OnDenial for what a rule hides (CodeHidden). The agent must not learn of it: that would
+	// reveal that the name exists. May be nil.
+	OnHidden func(Denial)
 	// LeaseInfo returns the value of the attribute user.polis.lease of a path.
 	LeaseInfo func(path string) (string, bool)
 	Now       func() time.Time
