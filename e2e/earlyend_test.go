@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -72,36 +73,45 @@ func (d *daemon) startAndEnd(delay time.Duration, signals ...syscall.Signal) boo
 	require.NoError(d.t, cmd.Start())
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
-	time.Sleep(delay) // the moment is what is tested; no result depends on it
-	send := func(signals ...syscall.Signal) {
-		for _, s := range signals {
-			_ = cmd.Process.Signal(s) //nolint:errcheck // it may have ended by the first one
-		}
+	if !slices.Contains(signals, syscall.SIGTERM) {
+		// TERM ends a program that does not handle it yet; the Go runtime ignores USR1 until it has started.
+		// Before polisd takes its lock it handles both.
+		d.eventually("polisd has its lock", func() bool { return !free(d.t, d.path("run", "polisd.lock")) })
 	}
-	send(signals...)
-	// TERM ends a program that does not handle it yet. The Go runtime ignores USR1 then: it is sent again.
-	again := time.NewTicker(time.Second)
-	defer again.Stop()
-	late := time.After(patience)
-	for {
-		select {
-		case err := <-done:
-			if cmd.ProcessState.Sys().(syscall.WaitStatus).Signaled() {
-				return false
-			}
-			require.NoError(d.t, err, "signals %v after %v\n%s", signals, delay, d.log())
-			return true
-		case <-again.C:
-			if !slices.Contains(signals, syscall.SIGTERM) {
-				send(signals...)
-			}
-		case <-late:
-			_ = cmd.Process.Kill() //nolint:errcheck // the test fails anyway
-			<-done
-			d.t.Fatalf("polisd does not end: signals %v after %v", signals, delay)
+	time.Sleep(delay) // the moment is what is tested; no result depends on it
+	for _, s := range signals {
+		_ = cmd.Process.Signal(s) //nolint:errcheck // it may have ended by the first one
+	}
+	select {
+	case err := <-done:
+		if cmd.ProcessState.Sys().(syscall.WaitStatus).Signaled() {
 			return false
 		}
+		require.NoError(d.t, err, "signals %v after %v\n%s", signals, delay, d.log())
+		return true
+	case <-time.After(patience):
+		_ = cmd.Process.Kill() //nolint:errcheck // the test fails anyway
+		<-done
+		d.t.Fatalf("polisd does not end: signals %v after %v", signals, delay)
+		return false
 	}
+}
+
+// TestSignalsAreHandledBeforeAnythingElseStarts: polisd handles them while the Go packages that it consists of are
+// initialised, before the first one of its own.
+func TestSignalsAreHandledBeforeAnythingElseStarts(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), filepath.Join(bin(t), "polisd"), "-version")
+	cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+	var own []string
+	for line := range strings.Lines(string(out)) {
+		if rest, ok := strings.CutPrefix(line, "init polis/"); ok {
+			own = append(own, strings.Fields(rest)[0])
+		}
+	}
+	require.Greater(t, len(own), 10, "%s", out)
+	require.Equal(t, "cmd/polisd/signals", own[0])
 }
 
 // free reports whether no process holds the lock file.

@@ -9,13 +9,12 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/activation"
 	sd "github.com/coreos/go-systemd/v22/daemon"
 
+	"polis/cmd/polisd/signals"
 	"polis/daemon"
 	"polis/daemon/api"
 	"polis/daemon/config"
@@ -40,10 +39,7 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) error {
-	// From the first moment: a signal without a handler ends the process.
-	sigs := make(chan os.Signal, 8)
-	signal.Notify(sigs, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1)
-	defer signal.Stop(sigs)
+	defer signals.Release()
 	fs := flag.NewFlagSet("polisd", flag.ContinueOnError)
 	file := fs.String("config", config.DefaultFile, "configuration `FILE`")
 	check := fs.Bool("check", false, "check the configuration and exit")
@@ -76,7 +72,7 @@ func run(ctx context.Context, args []string) error {
 	log := logger(c.LogLevel, !*cleanup)
 	d := &daemon.Daemon{Config: c, ConfigFile: *file, Log: log, Version: version, Systemd: useSystemd(c)}
 	if *cleanup {
-		signal.Stop(sigs) // the stop has its own bound, and a further signal may end it
+		signals.Release() // the stop has its own bound, and a further signal may end it
 		cctx, cancel := context.WithTimeout(ctx, stopTime)
 		defer cancel()
 		return d.Cleanup(cctx)
@@ -84,7 +80,7 @@ func run(ctx context.Context, args []string) error {
 	if d.Listener, err = inherited(); err != nil {
 		return err
 	}
-	return serve(ctx, d, log, sigs)
+	return serve(ctx, d, log, signals.Caught())
 }
 
 // useSystemd reports whether systemd starts the shims.
