@@ -21,6 +21,8 @@ const drainTime = time.Second
 type Command struct {
 	// Argv is the program and its arguments. A program without a slash is found in PATH.
 	Argv []string
+	// Program is the file that runs, if it is another one than Argv[0] names.
+	Program string
 	// User is who it runs as; nil is the caller itself.
 	User *syscall.Credential
 	// Env is all of its environment.
@@ -38,6 +40,9 @@ func (c Command) Run(ctx context.Context) (output []byte, complete bool, err err
 	ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout, fmt.Errorf("it did not end in %s", c.Timeout))
 	defer cancel()
 	cmd := exec.CommandContext(ctx, c.Argv[0], c.Argv[1:]...) //nolint:forbidigo // the administrator's own command, as the user that the caller has decided on
+	if c.Program != "" {
+		cmd.Path, cmd.Err = c.Program, nil
+	}
 	cmd.Dir = "/"
 	cmd.Env = c.Env
 	// A session of its own: it must not read from the terminal that started polisd.

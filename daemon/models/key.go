@@ -6,13 +6,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"polis/daemon/config"
 	"polis/daemon/gateway/provider"
+	"polis/daemon/ownedpath"
 )
 
 // maxKey bounds a file with a key, in bytes.
@@ -35,10 +34,9 @@ func (s *Source) readKey(ctx context.Context, service string, m config.KeySource
 	return "", nil
 }
 
-// readFile reads a file that only root can read or change.
+// readFile reads a file that only root can read or change, also by changing its directories.
 func (s *Source) readFile(path string) (string, error) {
-	// Without O_NONBLOCK a pipe would block.
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	f, err := ownedpath.Read(path, s.Owner)
 	if err != nil {
 		return "", fmt.Errorf("key: %w", err)
 	}
@@ -47,13 +45,7 @@ func (s *Source) readFile(path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("key: %w", err)
 	}
-	sys, ok := st.Sys().(*syscall.Stat_t)
-	switch {
-	case !ok || !st.Mode().IsRegular():
-		return "", fmt.Errorf("key: %s is no regular file", path)
-	case sys.Uid != s.Owner:
-		return "", fmt.Errorf("key: %s belongs to uid %d: it must belong to root", path, sys.Uid)
-	case st.Mode().Perm()&0o077 != 0 && !credential(st.Mode()):
+	if st.Mode().Perm()&0o077 != 0 && !credential(st.Mode()) {
 		return "", fmt.Errorf("key: %s can be used by others: chmod 0600 it", path)
 	}
 	b, err := io.ReadAll(io.LimitReader(f, maxKey+1))

@@ -5,21 +5,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/user"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"polis/daemon/command"
 	"polis/daemon/config"
 	"polis/daemon/gateway/provider"
 	"polis/daemon/git"
+	"polis/daemon/ownedpath"
 )
 
 const (
@@ -105,7 +103,8 @@ func (s *Source) renewAfter(k *commandKey, after time.Duration) {
 // runKey runs a command that prints a key. No error has a part of what it printed.
 func (s *Source) runKey(ctx context.Context, from config.KeySource) (string, error) {
 	argv := from.KeyCommand
-	if err := s.checkProgram(argv[0]); err != nil {
+	program, err := ownedpath.Program(argv[0], s.Owner)
+	if err != nil {
 		return "", fmt.Errorf("key_command: %w", err)
 	}
 	u, err := user.Lookup(cmp.Or(from.KeyUser, config.DefaultKeyUser))
@@ -121,7 +120,7 @@ func (s *Source) runKey(ctx context.Context, from config.KeySource) (string, err
 	if err != nil {
 		return "", fmt.Errorf("key_command: user %s: polisd is not root", u.Username)
 	}
-	out, complete, err := command.Command{Argv: argv, User: cred, Timeout: keyTime, MaxOutput: maxKey,
+	out, complete, err := command.Command{Program: program, Argv: argv, User: cred, Timeout: keyTime, MaxOutput: maxKey,
 		Env: []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + u.HomeDir, "USER=" + u.Username, "LANG=C.UTF-8"}}.Run(ctx)
 	if err != nil {
 		return "", fmt.Errorf("key_command: %s: %w", argv[0], err)
@@ -134,34 +133,6 @@ func (s *Source) runKey(ctx context.Context, from config.KeySource) (string, err
 		return "", fmt.Errorf("key_command: %s: %w", argv[0], err)
 	}
 	return key, nil
-}
-
-// checkProgram refuses a program that another user than root could replace.
-func (s *Source) checkProgram(path string) error {
-	real, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return err
-	}
-	for p := real; ; p = filepath.Dir(p) {
-		fi, err := os.Lstat(p)
-		if err != nil {
-			return err
-		}
-		// In a directory with the sticky bit nobody replaces what is root's; on a file it means nothing.
-		sticky := fi.IsDir() && fi.Mode()&os.ModeSticky != 0
-		st, ok := fi.Sys().(*syscall.Stat_t)
-		switch {
-		case !ok || p == real && (!fi.Mode().IsRegular() || fi.Mode().Perm()&0o111 == 0):
-			return fmt.Errorf("%s is no program", p)
-		case st.Uid != 0 && st.Uid != s.Owner:
-			return fmt.Errorf("%s belongs to uid %d: it must belong to root", p, st.Uid)
-		case fi.Mode().Perm()&0o022 != 0 && !sticky:
-			return fmt.Errorf("%s can be changed by others: chmod go-w it", p)
-		}
-		if p == "/" {
-			return nil
-		}
-	}
 }
 
 // Renew has the commands of all services run again when a key is used next: on a reload.

@@ -151,6 +151,33 @@ func TestProgramsThatOthersCanReplaceAreRefused(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// TestALinkThatOthersCanReplaceIsRefused: also one in the middle of the path, and one to a good program.
+func TestALinkThatOthersCanReplaceIsRefused(t *testing.T) {
+	program, says, runs := keyProgram(t)
+	say(t, says, "echo "+key)
+	dir := t.TempDir()
+	require.NoError(t, os.Symlink(filepath.Dir(program), filepath.Join(dir, "keys")))
+	through := filepath.Join(dir, "keys", filepath.Base(program))
+	_, err := commandSource(t, through).For(t.Context(), "")
+	require.NoError(t, err, "root's links are followed")
+	require.Equal(t, 1, count(t, runs))
+	require.NoError(t, os.Chmod(dir, 0o777)) //nolint:gosec // that is what is tested
+	_, err = commandSource(t, through).For(t.Context(), "")
+	require.ErrorIs(t, err, errNoKey)
+	require.ErrorContains(t, err, dir+" can be changed by others")
+	require.Equal(t, 1, count(t, runs))
+
+	good := write(t, "key", key, 0o600)
+	require.NoError(t, os.Symlink(filepath.Dir(good), filepath.Join(dir, "files")))
+	text := "[models.m]\nkind = \"openai\"\nkey_file = \"" + filepath.Join(dir, "files", "key") + "\"\n[gateway]\nmodels = [\"m\"]"
+	_, err = source(t, text, nil).For(t.Context(), "")
+	require.ErrorContains(t, err, dir+" can be changed by others")
+	require.NoError(t, os.Chmod(dir, 0o755)) //nolint:gosec // the link is root's
+	m, err := source(t, text, nil).For(t.Context(), "")
+	require.NoError(t, err)
+	require.Equal(t, key, m.Models[0].Key)
+}
+
 func mode(t *testing.T, path string, m os.FileMode) func() {
 	fi, err := os.Stat(path)
 	require.NoError(t, err)
