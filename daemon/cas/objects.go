@@ -1,6 +1,7 @@
 package cas
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -100,11 +101,11 @@ func (s *Objects) Bytes(h Hash, limit int64) ([]byte, error) {
 	if r.Size > limit {
 		return nil, fmt.Errorf("%s has %d bytes, and at most %d are read", h, r.Size, limit)
 	}
-	b, err := io.ReadAll(r)
-	if err != nil {
+	b := bytes.NewBuffer(make([]byte, 0, r.Size+bytes.MinRead)) // a list can have many MB: it is not copied while it grows
+	if _, err := b.ReadFrom(r); err != nil {
 		return nil, err
 	}
-	return b, nil
+	return b.Bytes(), nil
 }
 
 // Copy writes an object to w. After an error, what w has is worthless.

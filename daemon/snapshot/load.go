@@ -17,10 +17,7 @@ func Load(from objects, manifest, delta string) (*Manifest, error) {
 	if err != nil || delta == "" {
 		return m, err
 	}
-	if b, err = stored(from, delta); err != nil {
-		return nil, err
-	}
-	d, err := ParseDelta(b)
+	d, err := LoadDelta(from, delta)
 	if err != nil {
 		return nil, err
 	}

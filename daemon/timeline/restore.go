@@ -43,7 +43,7 @@ func (t *Timeline) Restore(ctx context.Context, id string, req api.SnapshotResto
 
 // restore is Restore with the options of r.
 func (t *Timeline) restore(ctx context.Context, id string, req api.SnapshotRestoreRequest, r restorer) (api.SnapshotRestored, error) {
-	rec, want, err := t.get(ctx, id)
+	rec, goal, err := t.goal(ctx, id)
 	if err != nil {
 		return api.SnapshotRestored{}, err
 	}
@@ -58,7 +58,7 @@ func (t *Timeline) restore(ctx context.Context, id string, req api.SnapshotResto
 		}
 	}
 	var out api.SnapshotRestored
-	r.t, r.id, r.want, r.req = t, id, want, req
+	r.t, r.id, r.goal, r.req = t, id, goal, req
 	err = t.Host.Hold(ctx, rec.Agent, func(ctx context.Context, still Still) (err error) {
 		out, err = r.held(ctx, rec, still)
 		return err
@@ -101,8 +101,10 @@ type restorer struct {
 	t    *Timeline
 	w    *writer
 	id   string
-	want *snapshot.Manifest
-	req  api.SnapshotRestoreRequest
+	goal *goal
+	// now and want are the states before and after: both whole, or both without what is the same.
+	now, want *snapshot.Manifest
+	req       api.SnapshotRestoreRequest
 	// again: files can have changed already, below a view that has not been notified. own: the agent itself
 	// asks, and its rules hold.
 	again, own bool
@@ -115,10 +117,10 @@ func (r *restorer) run(ctx context.Context, tree Tree) (err error) {
 	began := time.Now()
 	defer func() { r.still = time.Since(began) }()
 	t := r.t
-	if err := r.w.present(ctx, tree, r.want); err != nil {
+	if err := r.compare(ctx, tree); err != nil {
 		return err
 	}
-	if r.steps, err = snapshot.Plan(r.w.state, r.want, r.req.Paths); err != nil {
+	if r.steps, err = snapshot.Plan(r.now, r.want, r.req.Paths); err != nil {
 		return r.failed(err)
 	}
 	if err := r.permitted(tree); err != nil {
@@ -252,11 +254,7 @@ func (r *restorer) undo(ctx context.Context, tree Tree, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
 	defer cancel()
 	err := r.failed(cause)
-	now, _, uerr := read(ctx, tree, r.w.rec.Covers, r.want, snapshot.Hashes{}, 0)
-	var steps []snapshot.Step
-	if uerr == nil {
-		steps, uerr = snapshot.Plan(now, r.w.state, nil)
-	}
+	steps, uerr := r.back(ctx, tree)
 	if uerr == nil {
 		uerr = snapshot.Apply(ctx, tree.Root, steps, r.t.objects, tree.Owner)
 	}
