@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
@@ -67,6 +68,10 @@ func TestRelease(t *testing.T) {
 		require.Contains(t, refused(t, first), "exists: remove it")
 	})
 	t.Run("its sizes", func(t *testing.T) { sizes(t, deb) })
+	t.Run("its changes, in the form that Debian's tools read", func(t *testing.T) {
+		changes := shell(t, unpack(t, deb), nil, "gzip -dc usr/share/doc/polis/changelog.Debian.gz")
+		require.Regexp(t, `\Apolis \(`+regexp.QuoteMeta(version)+`\) unstable; urgency=medium\n\n  \* .*changelog\.gz\.\n\n -- polis developers <\S+@\S+>  Tue, 14 Nov 2023 22:13:20 \+0000\n\z`, changes)
+	})
 	t.Run("its programs", func(t *testing.T) {
 		root := unpack(t, deb)
 		goroot := strings.TrimSpace(shell(t, root, nil, "go env GOROOT"))

@@ -122,7 +122,7 @@ func installPackage(t *testing.T) {
 		require.Equal(t, "inactive", property(t, u, "ActiveState"), "installing starts nothing")
 		require.Equal(t, "disabled", property(t, u, "UnitFileState"))
 	}
-	for _, f := range []string{"copyright", "polis.cdx.json.gz", "changelog.gz", "SECURITY.md"} {
+	for _, f := range []string{"copyright", "polis.cdx.json.gz", "changelog.gz", "changelog.Debian.gz", "SECURITY.md"} {
 		must(t, "test -s /usr/share/doc/polis/"+f)
 	}
 }
