@@ -82,6 +82,15 @@ func (b *backend) Timeline(ctx context.Context, agent string) ([]api.Snapshot, e
 	return t.List(ctx, agent)
 }
 
+// DiffTimeline compares the files of an agent at two moments.
+func (b *backend) DiffTimeline(ctx context.Context, agent, from, to string) (api.SnapshotDiff, error) {
+	t, err := b.timelineOf(agent)
+	if err != nil {
+		return api.SnapshotDiff{}, err
+	}
+	return t.DiffAt(ctx, agent, from, to)
+}
+
 // Checkpoint makes a checkpoint of an agent.
 func (b *backend) Checkpoint(ctx context.Context, agent string, req api.CheckpointRequest) (api.Snapshot, error) {
 	t, err := b.timelineOf(agent)

@@ -21,7 +21,8 @@ func TestHintsAboutSnapshots(t *testing.T) {
 	d.hinted(files.hint, "snapshot", "show", s.ID, "src")
 	d.restorable("alice", s.ID, func() { d.hinted(files.hint, "snapshot", "restore", s.ID, "none") })
 
-	d.trials(t, tried{hint: "polisctl timeline %s lists the checkpoints", refused: "rewind alice --to never", do: []string{"timeline alice"}})
+	d.trials(t, tried{hint: "polisctl timeline %s lists the checkpoints", refused: "rewind alice --to never", do: []string{"timeline alice"}},
+		tried{hint: "polisctl timeline %s lists the checkpoints; polisctl agents diff %s shows what it changed since the target", refused: "diff alice", do: []string{"timeline alice", "agents diff alice"}})
 
 	mounted := tried{hint: "polisctl snapshot umount %s", refused: "snapshot mount " + s.ID, do: []string{"snapshot umount " + s.ID}}
 	d.must("snapshot", "mount", s.ID)

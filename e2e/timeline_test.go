@@ -84,7 +84,12 @@ f=open("main.txt","r+b"); m=mmap.mmap(f.fileno(),3); f.close(); m[0:3]=b"MAP"; m
 				now := d.snapshot("alice")
 				require.Equal(t, []string{want[id], meta[id]}, []string{now.Hash, now.Metadata}, id)
 			}
-			require.Empty(t, d.checkpoint("alice").Whole, "a rewind notes what it changes")
+			now := d.checkpoint("alice")
+			require.Empty(t, now.Whole, "a rewind notes what it changes")
+			require.Equal(t, "M main.txt\n", d.must("diff", "alice", "--from", ids[0], "--to", ids[1]))
+			d.sh("alice", "echo more >another")
+			require.Equal(t, "A another\n", d.must("diff", "alice", "--from", now.ID))
+			d.checkpoint("alice")
 
 			// polisd dies: the shim has the set. The shim dies: all is read, and the reason is there.
 			d.sh("alice", "echo restart >>main.txt")

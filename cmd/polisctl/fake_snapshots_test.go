@@ -32,6 +32,17 @@ func (f *fake) snapshotRoutes(mux *http.ServeMux) {
 		}
 		answer(w, 200, map[string]any{"checkpoints": all})
 	}))
+	mux.HandleFunc("GET /v1/agents/{name}/timeline/diff", f.with(func(w http.ResponseWriter, r *http.Request, g api.Agent) {
+		d := api.SnapshotDiff{From: r.URL.Query().Get("from"), To: r.URL.Query().Get("to")}
+		switch {
+		case d.From == "never":
+			refuse(w, api.Errorf(api.CodeNotFound, "agent %s has no checkpoint %q", g.Name, d.From).WithHint("polisctl timeline %s lists the checkpoints", g.Name))
+			return
+		case d.To == "":
+			d.Changes = []api.SnapshotChange{{Path: "evil\x1b[2J", How: "added"}, {Path: "x", How: "modified"}}
+		}
+		answer(w, 200, d)
+	}))
 	mux.HandleFunc("POST /v1/agents/{name}/checkpoints", f.with(func(w http.ResponseWriter, r *http.Request, g api.Agent) {
 		req := take[api.CheckpointRequest](f, r)
 		answer(w, 200, api.Snapshot{ID: "s5", Agent: g.Name, Note: req.Note, Changed: []string{"x"}, ChangedCount: 1})

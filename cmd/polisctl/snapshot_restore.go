@@ -30,22 +30,27 @@ or with other extended attributes.`,
 				if err != nil {
 					return err
 				}
-				d.Changes = list(d.Changes)
-				names := make([]string, 0, len(d.Changes))
-				for _, x := range d.Changes {
-					names = append(names, x.Path)
-				}
-				return a.show(view{json: d, names: names, human: func(p *page) {
-					if len(d.Changes) == 0 {
-						p.line("nothing differs")
-					}
-					for _, x := range d.Changes {
-						p.line("%s %s", letter(x.How), x.Path)
-					}
-				}})
+				return a.show(changesView(d))
 			})
 		},
 	}
+}
+
+// changesView is how two states differ.
+func changesView(d api.SnapshotDiff) view {
+	d.Changes = list(d.Changes)
+	names := make([]string, 0, len(d.Changes))
+	for _, x := range d.Changes {
+		names = append(names, x.Path)
+	}
+	return view{json: d, names: names, human: func(p *page) {
+		if len(d.Changes) == 0 {
+			p.line("nothing differs")
+		}
+		for _, x := range d.Changes {
+			p.line("%s %s", letter(x.How), x.Path)
+		}
+	}}
 }
 
 // letter is the sign of a change.

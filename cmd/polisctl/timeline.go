@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"polis/daemon/api"
+	"polis/daemon/client"
 )
 
 func (a *app) timelineCmd() *cobra.Command {
@@ -159,6 +160,47 @@ seconds, and undo the last 50 of its rewinds.`,
 				return err
 			}
 			return a.show(restoredView(r, req.DryRun, undo+r.Before))
+		})
+	}
+	return cmd
+}
+
+func (a *app) diffTimelineCmd() *cobra.Command {
+	var from, to string
+	cmd := &cobra.Command{
+		Use:   "diff NAME --from WHEN [--to WHEN]",
+		Short: "Show which of an agent's files differ between two moments",
+		Long: `Show which files of agent NAME differ between two moments of its timeline, committed
+or not: A is added, D removed, M modified, T of another type, P of another mode or
+with other extended attributes. WHEN is as for polisctl rewind: the ID of a checkpoint
+or snapshot, a time such as 5m, or "before task 3". Without --to, the files as they are
+now are compared.
+
+polisctl agents diff shows what the agent changed since its branch left the target.`,
+		Example: `  polisctl diff claude --from "before task 3" --to "before task 4"`,
+		Args:    takes(1, 1, "the NAME of an agent"), ValidArgsFunction: a.completeAgents,
+	}
+	cmd.Flags().StringVar(&from, "from", "", "the earlier moment, `WHEN`: an ID, a time ago, or \"before task N\"")
+	cmd.Flags().StringVar(&to, "to", "", "the later moment, `WHEN`; now if not given")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := checkAgents(args[0]); err != nil {
+			return err
+		}
+		if !cmd.Flags().Changed("from") {
+			return usagef("polisctl diff needs --from").WithHint("polisctl timeline %s lists the checkpoints; polisctl agents diff %s shows what it changed since the target", args[0], args[0])
+		}
+		if err := checkText("from", from, maxText); err != nil {
+			return err
+		}
+		if err := checkText("to", to, maxText); err != nil && cmd.Flags().Changed("to") {
+			return err
+		}
+		return a.call(cmd, longCall, func(ctx context.Context, c *client.Client) error {
+			d, err := c.DiffTimeline(ctx, args[0], from, to)
+			if err != nil {
+				return err
+			}
+			return a.show(changesView(d))
 		})
 	}
 	return cmd

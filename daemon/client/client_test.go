@@ -156,6 +156,7 @@ func TestEveryCallUsesItsRoute(t *testing.T) {
 			_, err := c.CreateSnapshot(ctx, "claude", api.SnapshotRequest{Covers: api.SnapshotAll})
 			return err
 		}},
+		{"GET /v1/agents/claude/timeline/diff?from=5m&to=s2 ", func(c *Client) error { _, err := c.DiffTimeline(ctx, "claude", "5m", "s2"); return err }},
 		{"GET /v1/agents/claude/timeline ", func(c *Client) error { _, err := c.Timeline(ctx, "claude"); return err }},
 		{`POST /v1/agents/claude/checkpoints {"note":"n"}`, func(c *Client) error {
 			_, err := c.Checkpoint(ctx, "claude", api.CheckpointRequest{Note: "n"})

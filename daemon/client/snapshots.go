@@ -66,6 +66,18 @@ func (c *Client) DiffSnapshot(ctx context.Context, id, to string) (api.SnapshotD
 	return fetch[api.SnapshotDiff](ctx, c, http.MethodGet, snapshotPath(id, "diff"), query, nil)
 }
 
+// DiffTimeline returns how an agent's files at a later moment differ from those at an earlier one, as
+// RewindRequest.To names them; or how they differ now if to is empty.
+func (c *Client) DiffTimeline(ctx context.Context, agent, from, to string) (api.SnapshotDiff, error) {
+	query := url.Values{}
+	for key, v := range map[string]string{"from": from, "to": to} {
+		if v != "" {
+			query.Set(key, v)
+		}
+	}
+	return fetch[api.SnapshotDiff](ctx, c, http.MethodGet, agentPath(agent, "timeline/diff"), query, nil)
+}
+
 // VerifySnapshot compares everything that a snapshot needs with its hashes.
 func (c *Client) VerifySnapshot(ctx context.Context, id string) (api.SnapshotCheck, error) {
 	return fetch[api.SnapshotCheck](ctx, c, http.MethodGet, snapshotPath(id, "verify"), nil, nil)

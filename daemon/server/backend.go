@@ -148,6 +148,8 @@ type Snapshots interface {
 	UnmountSnapshot(ctx context.Context, id string) (api.SnapshotMount, error)
 	CompareSnapshot(ctx context.Context, id, agent string) (api.SnapshotCheck, error)
 	Timeline(ctx context.Context, agent string) ([]api.Snapshot, error)
+	// DiffTimeline compares two moments of an agent, as RewindRequest.To names them; now if to is "".
+	DiffTimeline(ctx context.Context, agent, from, to string) (api.SnapshotDiff, error)
 	Checkpoint(ctx context.Context, agent string, req api.CheckpointRequest) (api.Snapshot, error)
 	Rewind(ctx context.Context, agent string, req api.RewindRequest) (api.SnapshotRestored, error)
 	// OwnTimeline does what an agent wants of its own checkpoints.

@@ -101,6 +101,7 @@ func Routes() []Route {
 		{"POST /v1/races/{id}/cancel", AccessAdmin, "end a race, and save the work of its agents in the trash", (*Server).cancelRace},
 		{"POST /v1/agents/{name}/snapshots", AccessAdmin, "make a snapshot of an agent's files", (*Server).createSnapshot},
 		{"GET /v1/agents/{name}/timeline", AccessRead, "checkpoints and snapshots of an agent, oldest first", (*Server).timeline},
+		{"GET /v1/agents/{name}/timeline/diff", AccessRead, "how an agent's files now, or with to=WHEN at another moment, differ from those at from=WHEN", (*Server).diffTimeline},
 		{"POST /v1/agents/{name}/checkpoints", AccessAdmin, "make a checkpoint of an agent's files, if something has changed", (*Server).checkpoint},
 		{"POST /v1/agents/{name}/rewind", AccessAdmin, "bring an agent's files back to a checkpoint", (*Server).rewind},
 		{"GET /v1/snapshots", AccessRead, "snapshots, oldest first; workspace=NAME and agent=NAME select", (*Server).snapshots},

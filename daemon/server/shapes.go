@@ -131,6 +131,7 @@ func shapes() map[string]shape {
 		"GET /v1/receipts/export":             {text: "application/x-ndjson", query: []query{ofWorkspace}},
 		"DELETE /v1/snapshots/{id}":           {out: api.Snapshot{}},
 		"GET /v1/agents/{name}/timeline":      {out: api.Snapshot{}, list: "checkpoints"},
+		"GET /v1/agents/{name}/timeline/diff": {out: api.SnapshotDiff{}, query: []query{{"from", "string", "the earlier moment, as RewindRequest.to names it; the last checkpoint if not given"}, {"to", "string", "the later moment; now if not given"}}},
 		"POST /v1/agents/{name}/checkpoints":  {in: api.CheckpointRequest{}, optional: true, out: api.Snapshot{}},
 		"POST /v1/agents/{name}/own-timeline": {in: api.TimelineRequest{}, out: api.TimelineResponse{}},
 		"POST /v1/agents/{name}/rewind":       {in: api.RewindRequest{}, optional: true, out: api.SnapshotRestored{}},

@@ -153,6 +153,14 @@ func (s *Server) timeline(w http.ResponseWriter, r *http.Request) error {
 	return s.reply(w, http.StatusOK, map[string]any{"checkpoints": append([]api.Snapshot{}, res...)})
 }
 
+func (s *Server) diffTimeline(w http.ResponseWriter, r *http.Request) error {
+	res, err := s.Backend.DiffTimeline(r.Context(), r.PathValue("name"), r.URL.Query().Get("from"), r.URL.Query().Get("to"))
+	if err != nil {
+		return err
+	}
+	return s.reply(w, http.StatusOK, res)
+}
+
 func (s *Server) checkpoint(w http.ResponseWriter, r *http.Request) error {
 	var req api.CheckpointRequest
 	if err := optional(r, &req); err != nil {

@@ -245,6 +245,32 @@ func TestALargeTreeIsReadWhileTheAgentWorks(t *testing.T) {
 	require.Equal(t, 2, v.Files)
 }
 
+func TestMomentsAreCompared(t *testing.T) {
+	w := start(t)
+	w.h.set = changed.New()
+	w.put("a", "one")
+	first, _ := w.checkpoint()
+	w.put("a", "two")
+	w.put("b", "new")
+	_, _, err := w.l.Checkpoint(t.Context(), "a", BeforeTask(api.Task{ID: "a.3"}))
+	require.NoError(t, err)
+	w.put("b", "other")
+	how := func(from, to string) (out []string) {
+		d, err := w.l.DiffAt(t.Context(), "a", from, to)
+		require.NoError(t, err)
+		for _, c := range d.Changes {
+			out = append(out, c.How+" "+c.Path)
+		}
+		return out
+	}
+	require.Equal(t, []string{"modified a", "added b"}, how(first.ID, "before task 3"))
+	require.Equal(t, []string{"modified b"}, how("before task", ""))
+	require.Equal(t, []string{"modified b"}, how("", ""), "the last checkpoint")
+	require.Equal(t, []string{"modified a", "removed b"}, how("before task 3", first.ID))
+	_, err = w.l.DiffAt(t.Context(), "a", first.ID, "before task 9")
+	require.Equal(t, api.CodeNotFound, api.CodeOf(err))
+}
+
 func TestOldCheckpointsMakeRoom(t *testing.T) {
 	w := start(t)
 	w.h.set = changed.New()

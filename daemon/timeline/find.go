@@ -59,6 +59,23 @@ func (t *Timeline) at(all []api.Snapshot, agent, to string) (api.Snapshot, error
 	return none("agent %s has no checkpoint %q", agent, api.Shorten(to, 50))
 }
 
+// DiffAt is Diff of the states that a person means: how the one that to names, or the agent's files now if it
+// is "", differ from the one that from names.
+func (t *Timeline) DiffAt(ctx context.Context, agent, from, to string) (api.SnapshotDiff, error) {
+	a, err := t.At(ctx, agent, from)
+	if err != nil {
+		return api.SnapshotDiff{}, err
+	}
+	if to == "" {
+		return t.Diff(ctx, a.ID, "")
+	}
+	b, err := t.At(ctx, agent, to)
+	if err != nil {
+		return api.SnapshotDiff{}, err
+	}
+	return t.Diff(ctx, a.ID, b.ID)
+}
+
 // before returns which task, merge or tool a checkpoint was made before.
 func before(s api.Snapshot) string {
 	if s.Why == api.SnapshotByTask {
