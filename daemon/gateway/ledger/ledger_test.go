@@ -229,11 +229,38 @@ func TestTheFilesAreNotFollowedElsewhere(t *testing.T) {
 
 func FuzzScan(f *testing.F) {
 	f.Add([]byte(`{"seq":1,"day":"2026-01-01","requests":1}` + "\n" + `{"seq":2}` + "\nx"))
+	f.Add([]byte(`{"seq":1,"began":true,"day":"2026-01-01","requests":1,"cut":1}` + "\n\n" + `{"seq":2,"of":1,"requests":1}` + "\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		n := 0
-		_, _, err := scan(bytes.NewReader(b), func(l line) { n++ })
-		if err != nil || n > bytes.Count(b, []byte("\n")) {
-			t.Fatal(n, err)
+		whole, unread, tail, err := scan(bytes.NewReader(b), func(l line) { n++ })
+		if err != nil || n+unread > bytes.Count(b, []byte("\n")) || tail != (whole < int64(len(b))) || whole > int64(len(b)) {
+			t.Fatal(n, whole, unread, tail, err)
 		}
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, journalFile), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		// Whatever is in the file: it is opened, continued, and reads the same afterwards.
+		l, err := Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := l.Sum(func(Key) bool { return true })
+		if err := l.Add(row("2026-01-01", "", 1)); err != nil {
+			t.Fatal(err)
+		}
+		before.Add(row("", "", 1).Counts)
+		rows, err := Read(dir)
+		if err != nil || total(rows) != before {
+			t.Fatal(total(rows), before, err)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		l, err = Open(dir)
+		if err != nil || l.Sum(func(Key) bool { return true }) != before {
+			t.Fatal(err)
+		}
+		_ = l.Close()
 	})
 }

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,10 +31,12 @@ type Reader struct {
 	mu      sync.Mutex
 	sums    sums
 	seq     uint64
-	file    stamp  // of the sums that were read
-	journal uint64 // the inode of the journal that was read
-	at      int64  // bytes of it that were read
-	damaged bool   // the journal has a line that was cut short
+	file    stamp          // of the sums that were read
+	journal uint64         // the inode of the journal that was read
+	at      int64          // bytes of it that were read
+	unread  int            // lines of the journal that were cut short
+	tail    bool           // it ends with one
+	open    map[uint64]Row // requests that have begun
 }
 
 // stamp identifies a version of a file that is only replaced; the zero value is one that is missing.
@@ -70,7 +71,7 @@ func (r *Reader) refresh() error {
 			if err := r.readSums(); err != nil {
 				return err
 			}
-			r.file, r.at, r.damaged = file, 0, false
+			r.file, r.at, r.unread = file, 0, 0
 		}
 		if err := r.readJournal(); err != nil {
 			r.sums = nil // all is read the next time
@@ -105,9 +106,12 @@ func (r *Reader) readSums() error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("read the model counts: %w", err)
 	}
-	r.sums, r.seq = sums{}, k.Seq
+	r.sums, r.seq, r.open = sums{}, k.Seq, map[uint64]Row{}
 	for _, row := range k.Rows {
 		r.sums.add(row)
+	}
+	for _, b := range k.Open {
+		r.open[b.ID] = b.Row
 	}
 	return nil
 }
@@ -133,46 +137,55 @@ func (r *Reader) readJournal() error {
 				return err
 			}
 		}
-		r.journal, r.at = st.Ino, 0
+		r.journal, r.at, r.unread = st.Ino, 0, 0
 	}
 	if _, err := f.Seek(r.at, io.SeekStart); err != nil {
 		return fmt.Errorf("read the model counts: %w", err)
 	}
-	whole, damaged, err := scan(f, func(l line) {
-		if l.Seq > r.seq {
-			r.sums.add(l.Row)
-			r.seq = l.Seq
+	whole, unread, tail, err := scan(f, func(l line) {
+		if l.Seq <= r.seq {
+			return
 		}
+		r.seq = l.Seq
+		if l.Began {
+			r.open[l.Seq] = l.Row
+			return
+		}
+		delete(r.open, l.Of)
+		r.sums.add(l.Row)
 	})
 	r.at += whole
-	r.damaged = damaged
+	r.unread += unread
+	r.tail = tail
 	return err
 }
 
-// scan reads the lines of a journal, and returns how many bytes the whole ones have. A line that cannot be
-// read was cut short by a crash, and is left out.
-func scan(r io.Reader, add func(line)) (whole int64, damaged bool, err error) {
+// scan reads the lines of a journal, and returns how many bytes the whole ones have, how many of those cannot be read,
+// and whether a part of another one follows: they were cut short by a crash or a full disk, and are left out.
+func scan(r io.Reader, add func(line)) (whole int64, unread int, tail bool, err error) {
 	b := bufio.NewReaderSize(r, maxLine)
 	var long int64 // bytes of a line that does not fit
 	for {
 		text, err := b.ReadSlice('\n')
 		if errors.Is(err, io.EOF) {
-			return whole, damaged || len(text) > 0 || long > 0, nil
+			return whole, unread, len(text) > 0 || long > 0, nil
 		}
 		if errors.Is(err, bufio.ErrBufferFull) {
-			damaged, long = true, long+int64(len(text))
+			long += int64(len(text))
 			continue
 		}
 		if err != nil {
-			return whole, damaged, fmt.Errorf("read the model counts: %w", err)
+			return whole, unread, false, fmt.Errorf("read the model counts: %w", err)
 		}
 		cut := long > 0
 		whole, long = whole+long+int64(len(text)), 0
 		var l line
-		if err := json.NewDecoder(bytes.NewReader(text)).Decode(&l); err != nil || l.Seq == 0 || cut {
-			damaged = true
-			continue
+		switch {
+		case len(text) == 1 && !cut: // between a line that was cut short and the next one
+		case cut || json.Unmarshal(text, &l) != nil || l.Seq == 0:
+			unread++
+		default:
+			add(l)
 		}
-		add(l)
 	}
 }
