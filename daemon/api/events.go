@@ -182,6 +182,9 @@ const (
 	// The key of a model service was replaced while an agent uses it; requests from now on have the new
 	// one. Data has `service`.
 	EventModelKey = "model:key"
+	// EventModelUncounted: the counts of an agent's model requests cannot be written. They are in the memory of its
+	// shim, budgets hold, and they are written with the next request that can be. Data: err.
+	EventModelUncounted = "model:uncounted"
 	// EventModelPaused: a model service asked to wait (Retry-After), and the requests of all agents to it
 	// do. Data has `service` and `until`.
 	EventModelPaused = "model:paused"

@@ -14,7 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"polis/daemon/gateway/budget"
 	"polis/daemon/gateway/ledger"
 	"polis/daemon/gateway/provider"
 	"polis/daemon/gateway/recording"
@@ -32,6 +31,7 @@ type exchange struct {
 	body   []byte
 	retry  bool
 
+	id     uint64 // of the ledger
 	began  time.Time
 	rec    *recording.Exchange
 	meter  *usage.Meter // of an answer with tokens
@@ -65,6 +65,7 @@ func (x *exchange) send(w http.ResponseWriter, r *http.Request) {
 	// An answer that does not continue would occupy one of the agent's requests for ever.
 	x.silent = time.AfterFunc(x.g.silence+headersTime, func() { cancel(errSilent) })
 	defer x.silent.Stop()
+	x.begin()
 	p.ServeHTTP(w, r.WithContext(ctx))
 	x.done(true) // if the end was not seen
 }
@@ -208,20 +209,13 @@ func (x *exchange) done(cut bool) {
 				c.TookFirst(x.first.Microseconds())
 			}
 		}
-		if c.Total() > 0 {
-			var known bool
-			if c.Micros, known = budget.Cost(x.s.config.Prices, x.model, x.began, c.Tokens); known {
-				c.Priced = 1
-			} else {
-				c.Unpriced = 1
-			}
-		}
-		x.g.count(x.row(c))
+		x.price(&c)
+		x.g.count(x.id, x.row(c))
 	})
 }
 
 // refused counts a request that is not sent.
-func (x *exchange) refused() { x.g.count(x.row(ledger.Counts{Requests: 1, Refused: 1})) }
+func (x *exchange) refused() { x.g.count(0, x.row(ledger.Counts{Requests: 1, Refused: 1})) }
 
 func (x *exchange) row(c ledger.Counts) ledger.Row {
 	return ledger.Row{Counts: c, Key: ledger.Key{Day: ledger.Day(x.began), Task: x.task, Service: x.s.config.Name, Model: x.model, Currency: x.s.config.Currency}}

@@ -56,6 +56,8 @@ type Gateway struct {
 	// KeyRefused is called when a service has answered 401 to its key, at most once a minute for each. It
 	// must not block.
 	KeyRefused func(service string)
+	// Uncounted is called when the ledger cannot be written, once until it can again. It must not block.
+	Uncounted func(error)
 	// Called is called with each request for a service of [services], after its end. It must not block.
 	Called func(Call)
 	// Recorder records requests to services with record; nil: none is recorded.
@@ -76,12 +78,13 @@ type Gateway struct {
 	budget   setting.ModelBudget
 	rate     budget.Rate
 	reached  map[string]int // the percentage that was reported, by bound, task and day
+	unsaved  bool           // the ledger has what is not in its files
 	replay   *replay        // not nil: nothing is sent
 }
 
 // New returns a Gateway without services.
 func New() *Gateway {
-	return &Gateway{Task: func() string { return "" }, Reached: func(budget.State) {}, Limited: func(string, time.Time) {}, Rekeyed: func(string) {}, KeyRefused: func(string) {}, Called: func(Call) {}, Log: slog.Default(), Now: time.Now,
+	return &Gateway{Task: func() string { return "" }, Reached: func(budget.State) {}, Limited: func(string, time.Time) {}, Rekeyed: func(string) {}, Uncounted: func(error) {}, KeyRefused: func(string) {}, Called: func(Call) {}, Log: slog.Default(), Now: time.Now,
 		silence: silenceTime, slots: make(chan struct{}, maxRequests), bodies: semaphore.NewWeighted(maxBodies), services: map[string]*service{}, web: map[string]*webService{}, webRates: map[string]*budget.Rate{}, reached: map[string]int{}}
 }
 
@@ -211,11 +214,9 @@ func (g *Gateway) Close(ctx context.Context) error {
 	return err
 }
 
-// count adds a request to the ledger, and reports budgets that it has used up to a level.
-func (g *Gateway) count(r ledger.Row) {
-	if err := g.Ledger.Add(r); err != nil {
-		g.Log.Error("model request not counted durably", "err", err)
-	}
+// count adds a request to the ledger, and reports budgets that it has used up to a level. id is its number, or 0.
+func (g *Gateway) count(id uint64, r ledger.Row) {
+	g.saved(g.Ledger.End(id, r))
 	g.mu.Lock()
 	st := g.state()
 	level := 0

@@ -140,8 +140,11 @@ type endpoint struct {
 	url string
 }
 
-func newEndpoint(t *testing.T, m wire.Models) *endpoint {
-	l, err := ledger.Open(t.TempDir())
+func newEndpoint(t *testing.T, m wire.Models) *endpoint { return newEndpointIn(t, t.TempDir(), m) }
+
+// newEndpointIn has its ledger in dir.
+func newEndpointIn(t *testing.T, dir string, m wire.Models) *endpoint {
+	l, err := ledger.Open(dir)
 	require.NoError(t, err)
 	g := New()
 	g.Log = slog.New(slog.DiscardHandler)

@@ -65,6 +65,10 @@ func (s *Shim) openModels() error {
 	if err != nil {
 		return err
 	}
+	if r := l.Recovered(); r != (ledger.Recovered{}) {
+		s.Log.Warn("model requests of a killed shim counted as cut, and torn lines of the counts left out",
+			"op", "model", "open", r.Open, "lines", r.Unread)
+	}
 	calls, err := openCalls(s.Spec.LogDir)
 	if err != nil {
 		return errors.Join(err, l.Close())
@@ -75,7 +79,7 @@ func (s *Shim) openModels() error {
 	}
 	g := gateway.New()
 	g.Ledger, g.Log, g.Task, g.Reached, g.Limited = l, s.Log, s.taskNow, s.budgetReached, s.serviceLimited
-	g.Rekeyed, g.Called, g.KeyRefused = s.keyReplaced, s.serviceCalled, s.keyRefused
+	g.Rekeyed, g.Called, g.KeyRefused, g.Uncounted = s.keyReplaced, s.serviceCalled, s.keyRefused, s.notCounted
 	g.Recorder = &recording.Writer{Logs: s.Spec.LogDir, Now: time.Now, Stopped: func(task, why string) {
 		s.Log.Warn("recording stopped", "op", "model", "task", task, "err", why)
 		s.events.Publish(gateway.StoppedEvent(s.Spec.Agent, task, why))
@@ -156,6 +160,12 @@ func (s *Shim) budgetReached(st budget.State) {
 func (s *Shim) keyReplaced(service string) {
 	s.events.Publish(api.Event{Type: api.EventModelKey, Agent: s.Spec.Agent, Message: fmt.Sprintf("agent %s: the key of model service %s was replaced", s.Spec.Agent, service),
 		Data: map[string]any{"service": service}})
+}
+
+// notCounted reports that the counts of model requests cannot be written.
+func (s *Shim) notCounted(err error) {
+	s.events.Publish(api.Event{Type: api.EventModelUncounted, Agent: s.Spec.Agent,
+		Message: fmt.Sprintf("agent %s: the counts of its model requests cannot be written, and are in memory only: %v", s.Spec.Agent, err), Data: map[string]any{"err": err.Error()}})
 }
 
 // keyRefused reports that a service refused its key, so that polisd can send another one.

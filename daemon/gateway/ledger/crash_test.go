@@ -64,12 +64,12 @@ func TestAKillAtAnyMomentNeitherLosesNorDoublesACount(t *testing.T) {
 		began, ended := int64(0), int64(0)
 		kill := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
 		for in.Scan() {
-			switch text := in.Text(); {
-			case text == "began":
+			switch text := in.Text(); text {
+			case "began":
 				if began++; began == 1 {
 					kill.Reset(time.Duration(rand.Int64N(int64(30 * time.Millisecond))))
 				}
-			case text == "ended":
+			case "ended":
 				ended++
 			default:
 				t.Fatal(text)

@@ -43,7 +43,7 @@ type Ledger struct {
 
 // Recovered is what Open has found of a process that was killed.
 type Recovered struct {
-	// Open are the requests that had begun and not ended. They are counted, as Begin was told.
+	// Open are the requests that had begun and not ended. They are counted with what Begin got.
 	Open int
 	// Unread are lines that were cut short. They are left out.
 	Unread int
