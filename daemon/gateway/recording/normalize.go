@@ -8,7 +8,8 @@ import (
 )
 
 // varying is what differs between two runs that do the same: dates and times, how long something took,
-// numbers of processes, ids and hashes, and names in directories for temporary files.
+// numbers of processes, ids and hashes, and names in directories for temporary files. An id is known by
+// its form, or by a name that ends in "id" before it: then it has a digit, or hexadecimal digits only.
 var varying = regexp.MustCompile(strings.Join([]string{
 	`(?i:\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b)`,
 	`\b\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?)?(?:Z|[+-]\d{2}:?\d{2})?`,
@@ -16,6 +17,7 @@ var varying = regexp.MustCompile(strings.Join([]string{
 	`\b\d{1,2}/\d{1,2}/\d{2,4}\b`,
 	`\b\d{1,2}:\d{2}(?::\d{2})?(?:[.,]\d+)?(?: ?[AaPp][Mm]\b)?(?: ?(?:UTC|GMT)\b)?`,
 	`\b\d+(?:\.\d+)? ?(?:ns|us|µs|ms|s|sec|secs|seconds?|m\d+(?:\.\d+)?s)\b`,
+	`\b(?:\w*[a-z0-9]I[dD]|(?:[\w-]*[_-])?(?i:id|uuid|guid))\\?["']?\s*[:=#]\s*\\?["']?(?:[\w.-]*\d[\w.-]*|(?i:[0-9a-f]{4,64})\b)`,
 	`(?i:\b0x[0-9a-f]+\b)`,
 	`(?i:\b(?:pid|pgid|process id)s?\b[:= ]*\d+)`,
 	`\b[0-9a-f]{7,64}\b`,
