@@ -54,7 +54,11 @@ func TestPathsAreReadInOneFormOnly(t *testing.T) {
 		"/@%2e%2e%2fx":                     {},
 		"/@..%2f..":                        {},
 		"/@x%2f..":                         {},
-		"/a/@scope%2fname":                 {},
+		"/a/@scope%2fname":                 {"/a/@scope/name", "/a/@scope%2fname"},
+		"/a/b/@scope%2Fname/c":             {"/a/b/@scope/name/c", "/a/b/@scope%2fname/c"},
+		"/a/@x%2f..":                       {},
+		"/@a%2fb/@c%2fd":                   {},
+		"/a%2f@b%2fc":                      {},
 		"/" + strings.Repeat("a", MaxPath): {},
 	} {
 		p, err := ParsePath(escaped)
@@ -100,6 +104,38 @@ func TestRulesAllowWhatTheyName(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, rules.Allow(method, p), request)
 	}
+}
+
+// TestAnEncodedScopeIsNamedByItsRule: a server can read what follows the scope as a part of the segment,
+// so that another rule could mean something else.
+func TestAnEncodedScopeIsNamedByItsRule(t *testing.T) {
+	for pattern, want := range map[string]bool{
+		"/team/@example/**":     true,
+		"/team/@example/left":   true,
+		"/team/@*/*":            true,
+		"/*/@example/*":         true,
+		"/team/@other/*":        false,
+		"/team/**":              false,
+		"/team/*/left":          false,
+		"/**/@example/left":     false,
+		"/**":                   false,
+		"/team/@example":        false,
+		"/team/@example%2fleft": false,
+	} {
+		rules, err := ParseRules([]string{"GET"}, []string{pattern})
+		if err != nil {
+			require.False(t, want, pattern)
+			continue
+		}
+		p, err := ParsePath("/team/@example%2fleft")
+		require.NoError(t, err)
+		require.Equal(t, want, rules.Allow("GET", p), pattern)
+	}
+	rules, err := ParseRules([]string{"GET"}, []string{"/**"})
+	require.NoError(t, err)
+	p, err := ParsePath("/@example%2fleft")
+	require.NoError(t, err)
+	require.True(t, rules.Allow("GET", p), "the first segment is that of the registry")
 }
 
 func TestRulesThatCannotBeMeantAreErrors(t *testing.T) {

@@ -15,8 +15,8 @@ const MaxPath = 4 << 10
 // ErrPath is returned for a path that is not plain.
 var ErrPath = errors.New("the path must be plain: no dot segments, empty segments, encoded separators, ';' or '%'")
 
-// scoped is the name of a package as npm encodes it: one encoded slash in the first segment.
-var scoped = regexp.MustCompile(`^/@[A-Za-z0-9._~-]+%2[fF][A-Za-z0-9._~-]+(/|$)`)
+// scoped is the name of a package as npm encodes it, with its scope: one encoded slash.
+var scoped = regexp.MustCompile(`/@[A-Za-z0-9._~-]+(%2[fF])[A-Za-z0-9._~-]+(?:/|$)`)
 
 // A Path is the path of a request in canonical form.
 type Path struct {
@@ -24,6 +24,10 @@ type Path struct {
 	Plain string
 	// sent is the path that is sent, escaped.
 	sent string
+	// scope is the segment with the scope of a package whose slash is encoded, 0 if none is. A server could
+	// read what follows as a part of this segment, so that a rule has to name it; in the first segment, which
+	// is 0 too, nothing else can be meant.
+	scope int
 }
 
 // ParsePath reads the escaped path of a request. There is one form of each path: another one is an
@@ -32,9 +36,9 @@ func ParsePath(escaped string) (Path, error) {
 	if len(escaped) > MaxPath || !strings.HasPrefix(escaped, "/") {
 		return Path{}, ErrPath
 	}
-	rest, npm := escaped, scoped.FindString(escaped)
-	if npm != "" {
-		rest = strings.Replace(escaped, npm[strings.IndexByte(npm, '%'):][:3], "/", 1)
+	rest, npm := escaped, scoped.FindStringSubmatchIndex(escaped)
+	if npm != nil {
+		rest = escaped[:npm[2]] + "/" + escaped[npm[3]:]
 	}
 	plain, err := url.PathUnescape(rest)
 	if err != nil || !utf8.ValidString(plain) || strings.ContainsFunc(plain, refused) || strings.Count(plain, "/") != strings.Count(rest, "/") {
@@ -47,9 +51,11 @@ func ParsePath(escaped string) (Path, error) {
 		}
 	}
 	p := Path{Plain: plain, sent: (&url.URL{Path: plain}).EscapedPath()}
-	if npm != "" {
-		i := strings.Index(p.sent[1:], "/") + 1
-		p.sent = p.sent[:i] + "%2f" + p.sent[i+1:]
+	if npm != nil {
+		before := strings.Count(escaped[:npm[2]], "/")
+		parts := strings.SplitAfterN(p.sent, "/", before+2)
+		parts[before] = strings.TrimSuffix(parts[before], "/") + "%2f"
+		p.sent, p.scope = strings.Join(parts, ""), before-1
 	}
 	return p, nil
 }

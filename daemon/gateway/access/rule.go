@@ -79,11 +79,17 @@ func checkPattern(pattern string) error {
 func (rs Rules) Allow(method string, p Path) bool {
 	for _, r := range rs {
 		allowed := slices.Contains(r.Methods, method) || method == "HEAD" && slices.Contains(r.Methods, "GET")
-		if allowed && match(strings.Split(r.Pattern[1:], "/"), strings.Split(p.Plain[1:], "/")) {
+		pattern := strings.Split(r.Pattern[1:], "/")
+		if allowed && match(pattern, strings.Split(p.Plain[1:], "/")) && (p.scope == 0 || names(pattern, p.scope)) {
 			return true
 		}
 	}
 	return false
+}
+
+// names reports whether a pattern that matches names the scope of a package in a segment.
+func names(pattern []string, scope int) bool {
+	return scope < len(pattern) && strings.HasPrefix(pattern[scope], "@") && !slices.Contains(pattern[:scope], "**")
 }
 
 // match compares segments. It needs time in proportion to the product of both lengths at most: of the
