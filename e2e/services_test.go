@@ -32,17 +32,7 @@ func TestAgentsReachServicesWithoutTheirKeys(t *testing.T) {
 	t.Cleanup(tracker.Close)
 
 	// The git server wants the key as the password.
-	srv := t.TempDir()
-	for _, args := range [][]string{{"init", "-q", "--bare", "-b", "main", "repo.git"}, {"-C", "repo.git", "config", "http.receivepack", "true"}} {
-		cmd := exec.CommandContext(t.Context(), "git", args...)
-		cmd.Dir = srv
-		out, err := cmd.CombinedOutput()
-		require.NoError(t, err, string(out))
-	}
-	core, err := exec.CommandContext(t.Context(), "git", "--exec-path").Output()
-	require.NoError(t, err)
-	backend := &cgi.Handler{Path: filepath.Join(strings.TrimSpace(string(core)), "git-http-backend"), Env: []string{"GIT_PROJECT_ROOT=" + srv, "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=x",
-		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*"}}
+	backend := keyedGit(t, "repo.git")
 	gits := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if user, password, _ := r.BasicAuth(); user != "x-access-token" || password != secondKey {
 			http.Error(w, "who are you", http.StatusForbidden)
@@ -156,4 +146,19 @@ services = ["open"]
 		require.NotContains(t, d.keyOutside(key), "x")
 		d.sh("ana", `! grep -rIlF `+key[:12]+` /proc/*/environ ~ /run/polis /etc /tmp . 2>/dev/null`)
 	}
+}
+
+// keyedGit serves an empty repository at a path by HTTP, also for pushes.
+func keyedGit(t *testing.T, path string) http.Handler {
+	srv := t.TempDir()
+	for _, args := range [][]string{{"init", "-q", "--bare", "-b", "main", path}, {"-C", path, "config", "http.receivepack", "true"}} {
+		cmd := exec.CommandContext(t.Context(), "git", args...)
+		cmd.Dir = srv
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, string(out))
+	}
+	core, err := exec.CommandContext(t.Context(), "git", "--exec-path").Output()
+	require.NoError(t, err)
+	return &cgi.Handler{Path: filepath.Join(strings.TrimSpace(string(core)), "git-http-backend"), Env: []string{"GIT_PROJECT_ROOT=" + srv, "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=x",
+		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*"}}
 }
