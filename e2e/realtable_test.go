@@ -5,9 +5,12 @@ package e2e
 import (
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"time"
+
+	"polis/daemon/api"
 )
 
 // seenAgent is what was seen of one program.
@@ -21,8 +24,8 @@ type seenAgent struct {
 	locked, denied          string
 }
 
-// document is docs/agents.md.
-func document(all []*seenAgent) string {
+// document is docs/agents.md, with a section of TestRealAgentsThroughTheGateway.
+func document(all []*seenAgent, throughGateway string) string {
 	var b strings.Builder
 	b.WriteString(`# Agents that were run
 
@@ -48,7 +51,7 @@ Each program must complete these tasks; else the run fails:
 			a.name, a.agent.pkg, a.version, a.agent.api, "`"+strings.Join(a.tools, "`, `")+"`", goOn)
 	}
 	b.WriteString("\n" + aboutHooks)
-	b.WriteString(aboutGateway())
+	b.WriteString(gatewayHeading + "\n\n" + throughGateway)
 	b.WriteString("## What to set\n\nThese settings select a model service other than the vendor's, or replace a login. No program needed a login. Set variables with `--env`.\n\n| base type | set |\n|---|---|\n")
 	for _, a := range all {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", a.name, a.agent.set)
@@ -87,17 +90,46 @@ func medianOf(all []timing, of func(timing) time.Duration) float64 {
 	return (values[(n-1)/2] + values[n/2]).Seconds() / 2
 }
 
-// aboutGateway is what TestRealAgentsThroughTheGateway does.
-func aboutGateway() string {
+const gatewayHeading = "## With the model gateway"
+
+// aboutGateway is the section of TestRealAgentsThroughTheGateway, which follows its heading.
+func aboutGateway(replays map[string]api.Replay) string {
 	var b strings.Builder
-	b.WriteString("## With the model gateway\n\nThe same run has each program do the first task by the [model gateway](gateway.md), with `egress = \"none\"` and no variable, file or login for its model but\n" +
-		"those of its base type. Its branch is merged; the key is not in the sandbox; polis and the mock have counted the same tokens.\n\n" +
-		"| base type | kind of the service | `--model` |\n|---|---|---|\n")
+	b.WriteString(`The same run has each program do the first task by the [model gateway](gateway.md), with ` + "`egress = \"none\"`" + ` and no variable, file or login for its model but
+those of its base type. Its branch is merged; the key is not in the sandbox; polis and the mock have counted the same tokens.
+
+Then it [replays](gateway.md#record-and-replay) the task from its recording, without the model and without its key. Each recorded request must be matched, no
+other may be sent, and the replay must commit the same files; else the run fails.
+
+| base type | kind of the service | ` + "`--model`" + ` | requests replayed | files |
+|---|---|---|---|---|
+`)
 	for _, name := range slices.Sorted(maps.Keys(gatewayAgents)) {
-		fmt.Fprintf(&b, "| `%s` | %s | `%s` |\n", name, gatewayAgents[name].kind, gatewayAgents[name].model)
+		how, r := gatewayAgents[name], replays[name]
+		fmt.Fprintf(&b, "| `%s` | %s | `%s` | %d of %d | %s |\n", name, how.kind, how.model, r.Matched, r.Recorded, r.Tree)
 	}
 	b.WriteString("\n")
 	return b.String()
+}
+
+// section cuts a page before and after what follows a heading.
+func section(page, heading string) (before, text, after string) {
+	before, rest, _ := strings.Cut(page, heading+"\n\n")
+	text, after, more := strings.Cut(rest, "\n## ")
+	if more {
+		text, after = text+"\n", "## "+after
+	}
+	return before + heading + "\n\n", text, after
+}
+
+// writeSection replaces a section of a page.
+func writeSection(file, heading, text string) error {
+	page, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	before, _, after := section(string(page), heading)
+	return os.WriteFile(file, []byte(before+text+after), 0o644)
 }
 
 // aboutHooks is what TestRealHooks does.
