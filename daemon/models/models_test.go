@@ -128,10 +128,19 @@ models = []
 		"claude": {"ANTHROPIC_BASE_URL": "http://127.0.0.1:11717/claude", "ANTHROPIC_AUTH_TOKEN": Placeholder, "KEEP": "1"},
 		"codex":  {"OPENAI_BASE_URL": "http://127.0.0.1:11717/local/v1", "OPENAI_API_KEY": Placeholder, "CODEX_API_KEY": Placeholder, "KEEP": "1", "ANTHROPIC_API_KEY": key},
 		"gemini": {"GOOGLE_GEMINI_BASE_URL": "http://127.0.0.1:11717/g", "GEMINI_API_KEY": Placeholder, "KEEP": "1", "ANTHROPIC_API_KEY": key, "OPENAI_API_KEY": key},
-		"kiro":   {"KEEP": "1", "ANTHROPIC_API_KEY": key, "OPENAI_API_KEY": key},
+		"aider": {"ANTHROPIC_API_BASE": "http://127.0.0.1:11717/claude", "ANTHROPIC_BASE_URL": "http://127.0.0.1:11717/claude", "ANTHROPIC_API_KEY": Placeholder, "AIDER_ANTHROPIC_API_KEY": Placeholder,
+			"OPENAI_API_BASE": "http://127.0.0.1:11717/local/v1", "OPENAI_BASE_URL": "http://127.0.0.1:11717/local/v1", "OPENAI_API_KEY": Placeholder,
+			"AIDER_OPENAI_API_BASE": "http://127.0.0.1:11717/local/v1", "AIDER_OPENAI_API_KEY": Placeholder, "KEEP": "1"},
+		"kiro": {"KEEP": "1", "ANTHROPIC_API_KEY": key, "OPENAI_API_KEY": key},
 	} {
 		vars := map[string]string{"KEEP": "1", "ANTHROPIC_API_KEY": key, "OPENAI_API_KEY": key}
+		if name == "aider" {
+			vars["AIDER_API_KEY"], vars["OPENAI_BASE_URL"], vars["AIDER_OPENAI_API_BASE"] = "anthropic="+key, "https://api.openai.com/v1", "https://api.openai.com/v1"
+		}
 		Variables(c, "", types[name], vars)
+		if name == "aider" {
+			require.NotContains(t, vars, "AIDER_API_KEY")
+		}
 		for n, v := range want {
 			require.Equal(t, v, vars[n], "%s %s", name, n)
 		}
