@@ -190,7 +190,7 @@ func (d *Daemon) openLocks(ctx context.Context) error {
 	d.locks.StaleTimeout, d.locks.Grace = time.Duration(d.Config.Locks.StaleTimeout), time.Duration(d.Config.Locks.Grace)
 	d.locks.GraceWait = time.Duration(d.Config.Locks.DaemonWait) // waiting for leases is waiting for polisd
 	d.locks.ExplicitMax = time.Duration(d.Config.Locks.ExplicitMax)
-	d.locks.OnEvent, d.locks.Delegate = d.lockEvent, d.Config.Locks.Delegate
+	d.locks.OnEvent, d.locks.OnChanges, d.locks.Delegate = d.lockEvent, d.leasesChanged, d.Config.Locks.Delegate
 	d.locks.Living = func(ctx context.Context, agent string) bool {
 		alive, err := d.shims.launcher.Alive(ctx, agent, d.run.Agent(agent))
 		return alive || err != nil

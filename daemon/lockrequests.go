@@ -58,6 +58,13 @@ func (b *backend) Unlock(_ context.Context, by string, req api.LockRequest) erro
 	return leases.Release(b.locks, lr, by, req)
 }
 
+// leasesChanged records leases that were granted or ended.
+func (d *Daemon) leasesChanged(c lockd.Changes) {
+	for _, e := range leases.Receipts(c) {
+		d.receipts.Put(e)
+	}
+}
+
 // lockEvent publishes the events of the lock table.
 func (d *Daemon) lockEvent(e lockd.Event) {
 	if ev, reported := leases.Event(e); reported {

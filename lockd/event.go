@@ -35,6 +35,8 @@ type Event struct {
 	Op  string `json:"op,omitempty"`
 	Pid uint32 `json:"pid,omitempty"`
 	Why string `json:"why,omitempty"`
+	// Explicit: the lease was requested by name.
+	Explicit bool `json:"explicit,omitempty"`
 	// By and Note are of a break: who did it, and the reason given.
 	By   string `json:"by,omitempty"`
 	Note string `json:"note,omitempty"`
@@ -62,13 +64,22 @@ func (s *Server) event(e Event) {
 	}
 }
 
-// deliver calls OnEvent, one event after the other.
+// deliver calls OnEvent, one event after the other, and OnChanges.
 func (s *Server) deliver(ctx context.Context) {
+	var due <-chan time.Time
 	for {
 		select {
 		case e := <-s.events:
 			s.OnEvent(e)
+		case <-s.changesDue:
+			if due == nil {
+				due = time.After(changesEvery)
+			}
+		case <-due:
+			due = nil
+			s.deliverChanges()
 		case <-ctx.Done():
+			s.deliverChanges()
 			return
 		}
 	}

@@ -56,8 +56,11 @@ type Server struct {
 	// OnEvent gets the events, one call at a time. It may block: events it is too slow for are
 	// counted in Stats and lost.
 	OnEvent func(Event)
-	Now     func() time.Time
-	Log     *slog.Logger
+	// OnChanges gets the leases that were granted or ended, of one holder at a time. It may block, as
+	// OnEvent.
+	OnChanges func(Changes)
+	Now       func() time.Time
+	Log       *slog.Logger
 
 	mu      sync.Mutex // guards all below but the atomics
 	table   *table.Table
@@ -69,6 +72,9 @@ type Server struct {
 	saving  saving
 	back    chan struct{} // closed at the next change, if a goroutine waits for one
 	closed  bool
+	changes map[holderOf]*changes
+
+	changesDue chan struct{}
 
 	stats  counters
 	events chan Event
@@ -134,6 +140,7 @@ func (s *Server) Open() error {
 	s.table.Now, s.table.StaleTimeout, s.table.GraceWait = s.Now, s.StaleTimeout, s.GraceWait
 	s.table.MaxLeases, s.table.MaxExplicit, s.table.MaxWaiters = s.MaxLeases, s.MaxExplicit, s.MaxWaiters
 	s.saving = saving{want: 1, tries: make(chan struct{}), kick: make(chan struct{}, 1)}
+	s.watchChanges(s.table)
 	s.restore()
 	if s.Grace > 0 {
 		s.table.StartGrace(s.Grace)

@@ -153,6 +153,6 @@ func (s *Server) refused(r table.Request, err error) {
 	s.stats.conflicts.Add(1)
 	s.event(Event{
 		Kind: EventConflict, Workspace: r.Workspace, Path: ce.Path, Holder: ce.Holder, Waiter: r.Holder,
-		Since: ce.Since, Token: ce.Token, Reason: ce.Reason, Op: r.Op, Pid: r.Pid, Mode: ce.Mode,
+		Since: ce.Since, Token: ce.Token, Reason: ce.Reason, Op: r.Op, Pid: r.Pid, Mode: ce.Mode, Explicit: r.Explicit,
 	})
 }

@@ -29,7 +29,8 @@ type Receipt struct {
 
 // Types of receipts that are not events.
 const (
-	// polisd opened the log; data: clean (the last polisd ended in order), and cut, the bytes of an
+	// polisd opened the log; data: clean (the last polisd ended in order), since (when it opened the
+	// workspace), and cut, the bytes of an
 	// incomplete entry that a crash left.
 	ReceiptOpened = "receipts:opened"
 	// polisd ended in order.
@@ -44,6 +45,9 @@ const (
 	ReceiptHeads = "receipts:heads"
 	// An agent opened or changed files; data: opens ([]Open), of an agent with audit = "full".
 	ReceiptOpens = "receipts:opens"
+	// An agent was granted leases, or leases of it ended; data: leases ([]LeaseChange), and missed, the
+	// number of changes for which there was no room.
+	ReceiptLeases = "receipts:leases"
 )
 
 // Open is one open, or change, of a file by a process of an agent: what a program read or wrote
@@ -126,4 +130,22 @@ type BrokenReceipt struct {
 	Seq  uint64 `json:"seq,omitempty"`
 	File string `json:"file,omitempty"`
 	Why  string `json:"why"`
+}
+
+// LeaseChange is a lease that an agent was granted, or that ended.
+type LeaseChange struct {
+	Time time.Time `json:"time"`
+	// Path is relative to the worktree; see EncodePath.
+	Path string `json:"path"`
+	// Explicit: it was requested by name; else it came with a write. Tree: of the directory and
+	// everything below it.
+	Explicit bool `json:"explicit,omitempty"`
+	Tree     bool `json:"tree,omitempty"`
+	// Granted: it was granted since the entry before. Held: the agent has it now. If neither is true,
+	// it was granted earlier, and ended.
+	Granted bool `json:"granted"`
+	Held    bool `json:"held"`
+	// Op and PID are those of the call that got it.
+	Op  string `json:"op,omitempty"`
+	PID uint32 `json:"pid,omitempty"`
 }

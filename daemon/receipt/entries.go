@@ -23,7 +23,7 @@ func (r *Recorder) add(agent string, x queued, now time.Time) {
 		return
 	}
 	to := target{workspace: ws}
-	if agent != "" && byAgent(e.Type) {
+	if agent != "" && byAgent(e.Type) && validLog(agent) { // a person's lock is in the log of the workspace
 		to.log = agent
 		s := r.shares[agent]
 		if s == nil {

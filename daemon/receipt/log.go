@@ -43,6 +43,8 @@ type Log struct {
 	MaxBytes func() int64
 	Log      *slog.Logger
 	Now      func() time.Time
+	// Began is when polisd opened the workspace; zero for the log of an agent.
+	Began time.Time
 
 	mu   sync.Mutex
 	root *os.Root
@@ -91,6 +93,9 @@ func (l *Log) open() error {
 	l.f, l.size, l.seq, l.torn, l.ended = nil, 0, 0, false, false
 	l.first, l.cut = nil, 0
 	data := map[string]any{"clean": true}
+	if !l.Began.IsZero() {
+		data["since"] = l.Began.UTC()
+	}
 	for len(names) > 0 {
 		last := names[len(names)-1]
 		t, err := l.tail(last)

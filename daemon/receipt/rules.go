@@ -24,7 +24,7 @@ func Recorded(e api.Event) bool {
 func byAgent(typ string) bool {
 	switch typ {
 	case api.EventDenied, api.EventLockConflict, api.EventLock, api.EventLockLost, api.EventLockBehind, api.EventApprovalAsked, api.EventApprovalGone,
-		api.EventOOM, api.EventPids, api.EventDisk, api.EventFiles, api.EventConnections, api.EventRemote, api.EventMissed, api.EventAgentRef, api.EventModelUsed, api.EventModelKey, api.EventServiceCall:
+		api.EventOOM, api.EventPids, api.EventDisk, api.EventFiles, api.EventConnections, api.EventRemote, api.EventMissed, api.EventAgentRef, api.EventModelUsed, api.EventModelKey, api.EventServiceCall, api.ReceiptLeases:
 		return true
 	}
 	return false
@@ -33,6 +33,9 @@ func byAgent(typ string) bool {
 // sameness is what equal events of one agent have in common: they become one entry with a count.
 func sameness(e api.Event) string {
 	text := func(key string) string { s, _ := e.Data[key].(string); return s }
+	if e.Type == api.ReceiptLeases { // each is of other leases, or of another moment
+		return fmt.Sprintf("%s %d %p", e.Type, e.Time.UnixNano(), e.Data)
+	}
 	if e.Type == api.EventModelUsed { // a later one has other sums
 		return fmt.Sprint(e.Type, e.Data["task"], e.Data["requests"])
 	}

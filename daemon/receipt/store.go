@@ -35,6 +35,8 @@ type Store struct {
 	Cut func(log string, bytes int64)
 	Log *slog.Logger
 	Now func() time.Time
+	// Began is when polisd opened the workspace.
+	Began time.Time
 
 	mu     sync.Mutex
 	open   map[string]*Log
@@ -76,6 +78,9 @@ func (s *Store) log(name string) (*Log, error) {
 		}
 		return s.Limits().AgentBytes
 	}}
+	if name == "" {
+		l.Began = s.Began
+	}
 	if err := l.Open(); err != nil {
 		return nil, err
 	}

@@ -17,6 +17,9 @@ func (t *Table) remove(l *lease) {
 	delete(t.explicit, l)
 	t.leases--
 	t.spend(l)
+	if t.Changed != nil && l.delegation == nil {
+		t.Changed(l.Lease, false)
+	}
 }
 
 // drop removes a lease that its holder has not released.

@@ -23,6 +23,10 @@ type Table struct {
 	// and MaxWaiters the queued requests of one holder: no holder can fill the queue.
 	MaxLeases, MaxExplicit, MaxWaiters int
 
+	// Changed, if set, is called for each lease that is granted or ends, but not for delegations. It
+	// must not call the table.
+	Changed func(l Lease, held bool)
+
 	token    uint64
 	spaces   map[string]*space
 	holders  map[string]map[*lease]struct{}
@@ -266,5 +270,8 @@ func (t *Table) add(sp *space, r *Request, k Key, token uint64, since time.Time)
 		t.explicit[l] = struct{}{}
 	}
 	t.leases++
+	if t.Changed != nil {
+		t.Changed(l.Lease, true)
+	}
 	return l
 }
