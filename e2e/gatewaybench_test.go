@@ -120,7 +120,12 @@ func BenchmarkGateway(b *testing.B) {
 	service := &tokenService{}
 	server := httptest.NewServer(service)
 	defer server.Close()
-	d := startDaemon(b, options{config: "[network]\negress = \"none\"\n[models.claude]\nkind = \"anthropic\"\nurl = \"" + server.URL + "\"\n[roles.with.gateway]\nmodels = [\"claude\"]\n"})
+	// With a key: answers are searched for it.
+	key := b.TempDir() + "/key"
+	if err := os.WriteFile(key, []byte("sk-ant-api03-"+strings.Repeat("aB3_-x9", 14)), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	d := startDaemon(b, options{config: "[network]\negress = \"none\"\n[models.claude]\nkind = \"anthropic\"\nurl = \"" + server.URL + "\"\nkey_file = \"" + key + "\"\n[roles.with.gateway]\nmodels = [\"claude\"]\n"})
 	d.up()
 	d.add("ana", "--role", "with", "--memory", "1024")
 	script := b.TempDir() + "/client.py"

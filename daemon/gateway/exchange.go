@@ -37,7 +37,7 @@ type exchange struct {
 	meter  *usage.Meter // of an answer with tokens
 	in     io.Reader    // the answer, without the key
 	source io.Closer
-	silent *time.Timer
+	silent *silenceTimer
 	first  time.Duration
 	failed bool
 	once   sync.Once
@@ -63,8 +63,8 @@ func (x *exchange) send(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	// An answer that does not continue would occupy one of the agent's requests for ever.
-	x.silent = time.AfterFunc(x.g.silence+headersTime, func() { cancel(errSilent) })
-	defer x.silent.Stop()
+	x.silent = newSilenceTimer(x.g.silence+headersTime, func() { cancel(errSilent) })
+	defer x.silent.stop()
 	x.begin()
 	p.ServeHTTP(w, r.WithContext(ctx))
 	x.done(true) // if the end was not seen
@@ -111,7 +111,7 @@ func (x *exchange) answered(resp *http.Response) error {
 	x.meter = usage.NewMeter(format, err == nil && media == "text/event-stream", len(x.body))
 	x.source, x.in = resp.Body, x.s.redact(resp.Body)
 	resp.Body = x
-	x.silent.Reset(x.g.silence)
+	x.silent.bound(x.g.silence)
 	return nil
 }
 
@@ -133,7 +133,7 @@ func retryAfter(h http.Header, now time.Time) (time.Time, bool) {
 // Read is the answer's body for the proxy.
 func (x *exchange) Read(p []byte) (int, error) {
 	n, err := x.in.Read(p)
-	x.silent.Reset(x.g.silence)
+	x.silent.heard()
 	if n > 0 {
 		if x.first == 0 {
 			x.first = max(x.g.Now().Sub(x.began), time.Microsecond)

@@ -18,6 +18,7 @@ import (
 
 	"polis/daemon/gateway/budget"
 	"polis/daemon/gateway/ledger"
+	"polis/daemon/gateway/rawconn"
 	"polis/daemon/gateway/recording"
 	"polis/daemon/setting"
 	"polis/daemon/shim/wire"
@@ -179,7 +180,7 @@ func (g *Gateway) Serve(ctx context.Context, l net.Listener) {
 	g.served = make(chan struct{})
 	go func() {
 		defer close(g.served)
-		if err := g.server.Serve(netutil.LimitListener(l, maxConns)); !errors.Is(err, http.ErrServerClosed) {
+		if err := g.server.Serve(netutil.LimitListener(rawconn.Listener(l), maxConns)); !errors.Is(err, http.ErrServerClosed) {
 			g.Log.Error("model endpoint ended", "err", err)
 		}
 	}()

@@ -29,7 +29,7 @@ const (
 
 // ServeHTTP is part of http.Handler.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	pw := &progressWriter{ResponseWriter: w, rc: http.NewResponseController(w)}
+	pw := newProgressWriter(w)
 	defer pw.end(r.ContentLength != 0)
 	w = pw
 	if why := odd(r); why != "" {
@@ -265,35 +265,4 @@ func refuse(w http.ResponseWriter, k provider.Kind, f provider.Failure) {
 	}
 	w.WriteHeader(f.Status)
 	_, _ = w.Write(k.Body(f)) //nolint:errcheck // the agent's program left
-}
-
-// progressWriter ends an answer whose reader takes nothing for writeTime.
-type progressWriter struct {
-	http.ResponseWriter
-	rc *http.ResponseController
-}
-
-// Unwrap is for http.ResponseController.
-func (p *progressWriter) Unwrap() http.ResponseWriter { return p.ResponseWriter }
-
-// Write is part of http.ResponseWriter.
-func (p *progressWriter) Write(b []byte) (int, error) {
-	if err := p.rc.SetWriteDeadline(time.Now().Add(writeTime)); err != nil {
-		return 0, err
-	}
-	return p.ResponseWriter.Write(b)
-}
-
-// FlushError is for http.ResponseController.
-func (p *progressWriter) FlushError() error {
-	return errors.Join(p.rc.SetWriteDeadline(time.Now().Add(writeTime)), p.rc.Flush())
-}
-
-// end bounds the write of what is left when the handler has returned, and the read of a body that was
-// refused: the server reads a part of it before it answers.
-func (p *progressWriter) end(body bool) {
-	if body {
-		_ = p.rc.SetReadDeadline(time.Now().Add(drainTime)) //nolint:errcheck // the connection is closed
-	}
-	_ = p.rc.SetWriteDeadline(time.Now().Add(writeTime)) //nolint:errcheck // the connection is closed
 }

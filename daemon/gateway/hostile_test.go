@@ -66,7 +66,7 @@ func TestTheKeyIsRemovedInEveryUsualEncoding(t *testing.T) {
 		if rapid.Bool().Draw(t, "byte by byte") {
 			r = iotest.OneByteReader(r)
 		}
-		b, err := io.ReadAll(newRedactor(r, forms(key)))
+		b, err := io.ReadAll(newRedactor(r, newSearch(forms(key))))
 		require.NoError(t, err)
 		require.Len(t, b, len(text))
 		for _, decode := range decodings {
@@ -244,7 +244,7 @@ func TestAHostileServiceCannotExhaustTheGateway(t *testing.T) {
 func BenchmarkRedactor(b *testing.B) {
 	event := []byte("event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"some words of a model, about twenty tokens of them in this event\"}}\n\n")
 	b.SetBytes(int64(len(event)))
-	p, keys := make([]byte, 32<<10), forms(realKey)
+	p, keys := make([]byte, 32<<10), newSearch(forms(realKey))
 	r := newRedactor(readerFunc(func(p []byte) (int, error) { return copy(p, event), nil }), keys)
 	for b.Loop() {
 		if _, err := r.Read(p); err != nil {

@@ -15,10 +15,10 @@ import (
 // recorded is a request as recordings have it: without the key, should an agent send it.
 func (x *exchange) recorded() recording.Request {
 	body := x.body
-	if key := x.s.config.Key; key != "" && body != nil {
+	if len(x.s.forms) > 0 && body != nil {
 		body = bytes.Clone(body) // what is sent is as it was
-		for _, form := range forms(key) {
-			mask(body, form)
+		for _, key := range x.s.forms {
+			key.mask(body, false)
 		}
 	}
 	return recording.Request{Service: x.s.config.Name, Kind: string(x.s.kind), Method: x.call.Method, Path: x.call.Path, Model: x.model, Stream: x.stream, Body: body}

@@ -40,18 +40,18 @@ func forms(key string) [][]byte {
 // they are the beginning of a form of the key, so a stream is not delayed.
 type redactor struct {
 	r    io.Reader
-	keys [][]byte
+	keys *search
 	held []byte // read, and perhaps the beginning of a key
 	out  []byte // to be returned
 	err  error
 	buf  []byte
 }
 
-func newRedactor(r io.Reader, forms [][]byte) io.Reader {
-	if len(forms) == 0 {
+func newRedactor(r io.Reader, keys *search) io.Reader {
+	if len(keys.forms) == 0 {
 		return r
 	}
-	return &redactor{r: r, keys: forms}
+	return &redactor{r: r, keys: keys}
 }
 
 // Read is part of io.Reader.
@@ -61,19 +61,13 @@ func (d *redactor) Read(p []byte) (int, error) {
 			return 0, d.err
 		}
 		if d.buf == nil {
-			d.buf = make([]byte, 16<<10+len(slices.MaxFunc(d.keys, func(a, b []byte) int { return len(a) - len(b) })))
+			d.buf = make([]byte, 16<<10+d.keys.longest)
 		}
 		h := copy(d.buf, d.held)
 		n, err := d.r.Read(d.buf[h:])
 		all := d.buf[:h+n]
 		d.err = err
-		keep := 0
-		for _, key := range d.keys {
-			mask(all, key)
-			if err == nil {
-				keep = max(keep, overlap(all, key))
-			}
-		}
+		keep := len(all) - d.keys.mask(all, err == nil)
 		d.held = append(d.held[:0], all[len(all)-keep:]...)
 		d.out = all[:len(all)-keep]
 	}
@@ -84,26 +78,70 @@ func (d *redactor) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// mask replaces a key in b.
-func mask(b, key []byte) {
-	for {
-		i := bytes.Index(b, key)
-		if i < 0 {
-			return
-		}
-		for j := range key {
-			b[i+j] = '*'
-		}
-		b = b[i+len(key):]
-	}
+// search finds the forms of a key in one pass: nearly no text has two bytes that one of them begins with.
+type search struct {
+	forms   [][]byte
+	longest int
+	first   [256]bool
+	pairs   [1 << 16 / 64]uint64 // a bit for each two bytes
 }
 
-// overlap is the length of the longest end of b that is a beginning of key, but not all of it.
-func overlap(b, key []byte) int {
-	for n := min(len(b), len(key)-1); n > 0; n-- {
-		if b[len(b)-n] == key[0] && bytes.HasPrefix(key, b[len(b)-n:]) {
-			return n
+func newSearch(forms [][]byte) *search {
+	s := &search{}
+	for _, f := range forms {
+		if len(f) == 0 {
+			continue
+		}
+		s.forms = append(s.forms, f)
+		s.longest = max(s.longest, len(f))
+		s.first[f[0]] = true
+		for c := range 256 {
+			if len(f) == 1 || f[1] == byte(c) {
+				pair := uint(f[0])<<8 | uint(c)
+				s.pairs[pair/64] |= 1 << (pair % 64)
+			}
 		}
 	}
-	return 0
+	return s
+}
+
+// mask replaces the forms in b. With more, it returns where an end of b begins that may be the beginning of
+// a form, else the length of b. What was replaced begins no other form.
+func (s *search) mask(b []byte, more bool) (end int) {
+	var from, to int // found, and not replaced yet: another form can overlap it
+	last := len(b) - 1
+	for i := 0; i <= last; i++ {
+		if i < last {
+			if pair := uint(b[i])<<8 | uint(b[i+1]); s.pairs[pair/64]&(1<<(pair%64)) == 0 {
+				continue
+			}
+		} else if !s.first[b[i]] {
+			continue
+		}
+		partly := false
+		for _, f := range s.forms {
+			switch {
+			case bytes.HasPrefix(b[i:], f):
+				if i >= to {
+					fill(b[from:to])
+					from = i
+				}
+				to = max(to, i+len(f))
+			case more && i >= to && bytes.HasPrefix(f, b[i:]):
+				partly = true
+			}
+		}
+		if partly && i >= to {
+			fill(b[from:to])
+			return i
+		}
+	}
+	fill(b[from:to])
+	return len(b)
+}
+
+func fill(b []byte) {
+	for i := range b {
+		b[i] = '*'
+	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/net/http/httpproxy"
 
+	"polis/daemon/gateway/rawconn"
 	"polis/daemon/shim/wire"
 )
 
@@ -22,8 +23,8 @@ import (
 type upstream struct {
 	proxy     wire.Proxy
 	url       *url.URL
-	secrets   []string   // that must not be in an answer
-	forms     [][][]byte // of each of them
+	secrets   []string  // that must not be in an answer
+	forms     []*search // of each of them
 	transport *http.Transport
 	refused   atomic.Int64 // when it last refused the key, in nanoseconds
 }
@@ -39,13 +40,13 @@ func newUpstream(u *url.URL, proxy wire.Proxy, secrets []string) *upstream {
 	find := (&httpproxy.Config{HTTPProxy: proxy.HTTP, HTTPSProxy: proxy.HTTPS, NoProxy: proxy.No}).ProxyFunc()
 	// The longest first: one can have the form of another one as a part.
 	secrets = slices.SortedStableFunc(slices.Values(secrets), func(a, b string) int { return len(b) - len(a) })
-	var all [][][]byte
+	var all []*search
 	for _, s := range secrets {
-		all = append(all, forms(s))
+		all = append(all, newSearch(forms(s)))
 	}
 	return &upstream{proxy: proxy, url: u, secrets: secrets, forms: all, transport: &http.Transport{
 		Proxy:       func(r *http.Request) (*url.URL, error) { return find(r.URL) },
-		DialContext: (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		DialContext: dial,
 		// The verification is Go's own: the host's certificates, the name of the URL.
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
 		TLSHandshakeTimeout:    10 * time.Second,
@@ -56,6 +57,15 @@ func newUpstream(u *url.URL, proxy wire.Proxy, secrets []string) *upstream {
 		MaxResponseHeaderBytes: 256 << 10,
 		DisableCompression:     true,
 	}}
+}
+
+// dial connects to a service or a proxy.
+func dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	c, err := (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	return rawconn.New(c), nil
 }
 
 var (
@@ -105,7 +115,9 @@ func (u *upstream) leaks(v string) bool {
 	return slices.ContainsFunc(u.secrets, func(s string) bool {
 		lower := strings.ToLower(s)
 		return strings.Contains(strings.ToLower(v), lower) || strings.Contains(strings.ToLower(plain), lower)
-	}) || slices.ContainsFunc(slices.Concat(u.forms...), func(f []byte) bool { return strings.Contains(v, string(f)) })
+	}) || slices.ContainsFunc(u.forms, func(s *search) bool {
+		return slices.ContainsFunc(s.forms, func(f []byte) bool { return strings.Contains(v, string(f)) })
+	})
 }
 
 // redact returns an answer's body without the secrets.
