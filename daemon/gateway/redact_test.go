@@ -65,7 +65,7 @@ func TestABeginningOfAKeyIsHeldBackAndNothingElse(t *testing.T) {
 	for _, c := range []struct{ in, out string }{{"a token", "a token"}, {"\n", "\n"}, {"and sk-sec", "and "}, {"ond", "sk-second"}, {"s", ""}, {key[1:] + "!", strings.Repeat("*", len(key)) + "!"}} {
 		in <- c.in
 		if c.out == "" {
-			continue // the next part tells
+			continue // decided by the next part
 		}
 		n, err := r.Read(p)
 		require.NoError(t, err)

@@ -36,7 +36,7 @@ func (s *silenceTimer) fired() {
 // heard postpones the end.
 func (s *silenceTimer) heard() { s.last.Store(int64(time.Since(s.began))) }
 
-// bound changes the limit, and begins anew.
+// bound changes the limit, and postpones the end.
 func (s *silenceTimer) bound(limit time.Duration) {
 	s.heard()
 	s.limit.Store(int64(limit))
