@@ -81,6 +81,8 @@ type Agent struct {
 	// ending is held while a task's end is recorded: its event and the start of a program that ends
 	// at once both find it. It is taken after op, and before the manager's mutex.
 	ending sync.Mutex
+	// sending is held while its shim gets its services. It is taken before the manager's mutex, and no other lock is.
+	sending sync.Mutex
 	// mapping is held while the agent's port maps change. It is taken after op if both are needed.
 	mapping sync.Mutex
 }

@@ -149,10 +149,7 @@ func (m *Manager) handleEvent(ctx context.Context, sh Shim, a *Agent, e api.Even
 	case api.EventFrozen, api.EventThawed:
 		m.frozeEvent(ctx, sh, a)
 	case wire.EventKeyRefused:
-		if service, _ := e.Data["service"].(string); m.Shims.KeyRefused(service) {
-			m.Log.Info("service refused its key", "service", service, "agent", a.Name())
-			m.sendModels()
-		}
+		m.keyRefused(a, e)
 		return
 	case wire.EventModelPause:
 		m.modelPaused(a, e)

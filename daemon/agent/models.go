@@ -60,6 +60,18 @@ func (m *Manager) renewKeys(ctx context.Context) {
 	}
 }
 
+// keyRefused gives all agents new keys when a service has refused the one of an agent and there is another one. Else
+// it sends the agent what it has: its request waits for that.
+func (m *Manager) keyRefused(a *Agent, e api.Event) {
+	service, _ := e.Data["service"].(string)
+	if !m.Shims.KeyRefused(service) {
+		m.sendModelsTo(a)
+		return
+	}
+	m.Log.Info("service refused its key", "service", service, "agent", a.Name())
+	m.sendModels()
+}
+
 // sendModels gives all agents that are up their services, with the present keys.
 func (m *Manager) sendModels() {
 	m.mu.Lock()
@@ -70,8 +82,15 @@ func (m *Manager) sendModels() {
 		}
 	}
 	m.mu.Unlock()
-	for _, a := range up {
+	m.sendModelsTo(up...)
+}
+
+// sendModelsTo sends an agent one set of services at a time: an older one must not replace a newer one.
+func (m *Manager) sendModelsTo(agents ...*Agent) {
+	for _, a := range agents {
 		m.wg.Go(func() {
+			a.sending.Lock()
+			defer a.sending.Unlock()
 			ctx, cancel := context.WithTimeout(m.ctx, sendTime)
 			defer cancel()
 			if err := m.Shims.SendModels(ctx, a); err != nil && ctx.Err() == nil {

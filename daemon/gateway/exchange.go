@@ -49,7 +49,7 @@ var quiet = log.New(io.Discard, "", 0)
 
 // send relays the request and the answer.
 func (x *exchange) send(w http.ResponseWriter, r *http.Request) {
-	p := &httputil.ReverseProxy{Rewrite: x.rewrite, Transport: x.s, FlushInterval: -1, ModifyResponse: x.answered, ErrorHandler: x.fail, ErrorLog: quiet}
+	p := &httputil.ReverseProxy{Rewrite: x.rewrite, Transport: x, FlushInterval: -1, ModifyResponse: x.answered, ErrorHandler: x.fail, ErrorLog: quiet}
 	defer func() {
 		// The proxy panics with this if the answer is cut, so that the agent sees it. It is counted.
 		v := recover()
@@ -90,9 +90,6 @@ func (x *exchange) rewrite(p *httputil.ProxyRequest) {
 // answered begins to count an answer.
 func (x *exchange) answered(resp *http.Response) error {
 	x.failed = resp.StatusCode >= 400
-	if x.s.keyRefused(resp.StatusCode, x.g.Now()) {
-		x.g.KeyRefused(x.s.config.Name)
-	}
 	if resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == 529 { // 529: overloaded, of Anthropic
 		if until, ok := retryAfter(resp.Header, x.g.Now()); ok {
 			x.s.pause(until)

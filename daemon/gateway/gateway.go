@@ -67,6 +67,7 @@ type Gateway struct {
 	Now      func() time.Time
 
 	silence time.Duration // silenceTime
+	renew   time.Duration // renewTime
 	slots   chan struct{}
 	bodies  *semaphore.Weighted
 	server  *http.Server
@@ -76,6 +77,8 @@ type Gateway struct {
 	services map[string]*service
 	web      map[string]*webService
 	webRates map[string]*budget.Rate // of [services.NAME]; a change of a service does not begin them again
+	refusals map[string]refusal      // by the name of the service
+	sent     chan struct{}           // closed when the services are replaced
 	budget   setting.ModelBudget
 	rate     budget.Rate
 	reached  map[string]int // the percentage that was reported, by bound, task and day
@@ -86,7 +89,7 @@ type Gateway struct {
 // New returns a Gateway without services.
 func New() *Gateway {
 	return &Gateway{Task: func() string { return "" }, Reached: func(budget.State) {}, Limited: func(string, time.Time) {}, Rekeyed: func(string) {}, Uncounted: func(error) {}, KeyRefused: func(string) {}, Called: func(Call) {}, Log: slog.Default(), Now: time.Now,
-		silence: silenceTime, slots: make(chan struct{}, maxRequests), bodies: semaphore.NewWeighted(maxBodies), services: map[string]*service{}, web: map[string]*webService{}, webRates: map[string]*budget.Rate{}, reached: map[string]int{}}
+		silence: silenceTime, renew: renewTime, refusals: map[string]refusal{}, sent: make(chan struct{}), slots: make(chan struct{}, maxRequests), bodies: semaphore.NewWeighted(maxBodies), services: map[string]*service{}, web: map[string]*webService{}, webRates: map[string]*budget.Rate{}, reached: map[string]int{}}
 }
 
 // Set replaces the services and the budget. Answers that are open continue with what they began with.
@@ -139,6 +142,7 @@ func (g *Gateway) Set(m wire.Models) error {
 		}
 	}
 	g.services, g.budget = services, m.Budget
+	g.wasSent()
 	return nil
 }
 

@@ -139,6 +139,7 @@ func TestHostileRequestsAreRefused(t *testing.T) {
 func TestAServiceCannotSendTheAgentElsewhereOrShowTheKey(t *testing.T) {
 	s := newStandIn(t)
 	e := newEndpoint(t, all(s.URL))
+	e.renew = 0
 	set := func(h http.HandlerFunc) { s.mu.Lock(); s.handle = h; s.mu.Unlock() }
 	for _, status := range []int{301, 302, 303, 307, 308, 304} {
 		set(func(w http.ResponseWriter, _ *http.Request) {

@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/net/http/httpproxy"
@@ -26,13 +25,6 @@ type upstream struct {
 	secrets   []string  // that must not be in an answer
 	forms     []*search // of each of them
 	transport *http.Transport
-	refused   atomic.Int64 // when it last refused the key, in nanoseconds
-}
-
-// keyRefused reports whether an answer refuses the key, and no other one did in the last minute.
-func (u *upstream) keyRefused(status int, now time.Time) bool {
-	last := u.refused.Load()
-	return status == http.StatusUnauthorized && len(u.secrets) > 0 && now.UnixNano()-last >= int64(time.Minute) && u.refused.CompareAndSwap(last, now.UnixNano())
 }
 
 func newUpstream(u *url.URL, proxy wire.Proxy, secrets []string) *upstream {

@@ -53,6 +53,7 @@ type webExchange struct {
 	query    url.Values
 	endpoint string // how the agent's program addresses the service
 	call     Call
+	again    []byte       // the body, if it can be sent again
 	sent     atomic.Int64 // the transport can read on while the answer is there
 }
 
@@ -93,8 +94,11 @@ func (g *Gateway) serveWeb(w http.ResponseWriter, r *http.Request, s *webService
 			fmt.Sprintf("the agent may send %d requests a minute to this service (services.%s.requests_per_minute)", s.config.RequestsPerMinute, s.config.Name))
 		return
 	}
-	p := &httputil.ReverseProxy{Rewrite: x.rewrite, Transport: s, FlushInterval: -1, ModifyResponse: x.answered, ErrorHandler: x.fail, ErrorLog: quiet}
-	r.Body = &requestBody{in: http.MaxBytesReader(w, r.Body, maxWebBody), rc: http.NewResponseController(w), n: &x.sent}
+	if r.Body, err = x.keep(r, &requestBody{in: http.MaxBytesReader(w, r.Body, maxWebBody), rc: http.NewResponseController(w), n: &x.sent}); err != nil {
+		x.fail(w, r, err)
+		return
+	}
+	p := &httputil.ReverseProxy{Rewrite: x.rewrite, Transport: x, FlushInterval: -1, ModifyResponse: x.answered, ErrorHandler: x.fail, ErrorLog: quiet}
 	p.ServeHTTP(w, r)
 }
 
@@ -121,9 +125,6 @@ func (x *webExchange) rewrite(p *httputil.ProxyRequest) {
 
 func (x *webExchange) answered(resp *http.Response) error {
 	x.call.Status = resp.StatusCode
-	if x.s.keyRefused(resp.StatusCode, x.g.Now()) {
-		x.g.KeyRefused(x.s.config.Name)
-	}
 	if resp.StatusCode >= 300 && resp.StatusCode < 400 || resp.Header.Get("Link") != "" {
 		x.s.localize(resp.Header, x.endpoint)
 	}

@@ -269,6 +269,7 @@ func TestARefusedKeyIsReportedOnceAMinute(t *testing.T) {
 	var refused []string
 	now := time.Now()
 	e := newEndpoint(t, m)
+	e.renew = 0
 	e.Now = func() time.Time { mu.Lock(); defer mu.Unlock(); return now }
 	e.KeyRefused = func(name string) { mu.Lock(); refused = append(refused, name); mu.Unlock() }
 	for range 2 {

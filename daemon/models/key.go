@@ -2,6 +2,7 @@ package models
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -22,16 +23,52 @@ func (s *Source) readKey(ctx context.Context, service string, m config.KeySource
 	switch {
 	case len(m.KeyCommand) > 0:
 		return s.fromCommand(ctx, service, m)
-	case m.KeyFile != "":
-		return s.readFile(m.KeyFile)
-	case m.Credential != "":
-		dir := s.Getenv("CREDENTIALS_DIRECTORY")
-		if dir == "" {
-			return "", fmt.Errorf("credential %s: polisd has no credentials; set LoadCredential= in its unit, see systemd.exec(5)", m.Credential)
-		}
-		return s.readFile(filepath.Join(dir, m.Credential))
+	case m.KeyFile != "", m.Credential != "":
+		return s.fromFile(service, m)
 	}
 	return "", nil
+}
+
+// fromFile reads the key of a service from its file, and remembers which one the agents got.
+func (s *Source) fromFile(service string, m config.KeySource) (string, error) {
+	key, err := s.keyInFile(m)
+	if err == nil {
+		s.mu.Lock()
+		if s.files == nil { // at most one for each service of the configuration
+			s.files = map[string][sha256.Size]byte{}
+		}
+		s.files[service] = sha256.Sum256([]byte(key))
+		s.mu.Unlock()
+	}
+	return key, err
+}
+
+func (s *Source) keyInFile(m config.KeySource) (string, error) {
+	if m.KeyFile != "" {
+		return s.readFile(m.KeyFile)
+	}
+	dir := s.Getenv("CREDENTIALS_DIRECTORY")
+	if dir == "" {
+		return "", fmt.Errorf("credential %s: polisd has no credentials; set LoadCredential= in its unit, see systemd.exec(5)", m.Credential)
+	}
+	return s.readFile(filepath.Join(dir, m.Credential))
+}
+
+// changed reports whether the file of a service has another key than the agents got.
+func (s *Source) changed(service string) bool {
+	c := s.Config()
+	from := c.Models[service].KeySource
+	if from.KeyFile == "" && from.Credential == "" {
+		from = c.Services[service].KeySource
+	}
+	s.mu.Lock()
+	had, known := s.files[service]
+	s.mu.Unlock()
+	if !known || from.KeyFile == "" && from.Credential == "" {
+		return false
+	}
+	key, err := s.keyInFile(from)
+	return err == nil && sha256.Sum256([]byte(key)) != had
 }
 
 // readFile reads a file that only root can read or change, also by changing its directories.

@@ -140,6 +140,13 @@ func (s *Source) Renew() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.Config()
+	for name := range s.files {
+		if _, model := c.Models[name]; !model {
+			if _, ok := c.Services[name]; !ok {
+				delete(s.files, name)
+			}
+		}
+	}
 	for name, k := range s.commands {
 		k.old.Store(true)
 		if len(c.Models[name].KeyCommand)+len(c.Services[name].KeyCommand) == 0 {
@@ -149,12 +156,12 @@ func (s *Source) Renew() {
 }
 
 // Refused records that a service refused its key. It reports whether the next use gets another one: not
-// if there is no command, or if the key is so new that the service refuses something else.
+// if its file has the same one, or if that of a command is so new that the service refuses something else.
 func (s *Source) Refused(service string) bool {
 	s.mu.Lock()
 	k := s.commands[service]
 	s.mu.Unlock()
-	return k != nil && s.Now().Sub(time.Unix(0, k.since.Load())) >= keyPause && k.old.CompareAndSwap(false, true)
+	return s.changed(service) || k != nil && s.Now().Sub(time.Unix(0, k.since.Load())) >= keyPause && k.old.CompareAndSwap(false, true)
 }
 
 // Expired is sent to when a key has become old, so that the agents get another one.

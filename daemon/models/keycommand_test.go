@@ -151,6 +151,31 @@ func TestProgramsThatOthersCanReplaceAreRefused(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// TestAFileThatWasReplacedIsANewKey when the service refuses the one before: without a reload.
+func TestAFileThatWasReplacedIsANewKey(t *testing.T) {
+	file := write(t, "key", key, 0o600)
+	s := source(t, "[models.m]\nkind = \"openai\"\nkey_file = \""+file+"\"\n[services.s]\nurl = \"https://example.com\"\npaths = [\"/**\"]\nkey_file = \""+file+"\"\n[gateway]\nmodels = [\"m\"]\nservices = [\"s\"]", nil)
+	require.False(t, s.Refused("m"), "no agent has it")
+	_, err := s.For(t.Context(), "")
+	require.NoError(t, err)
+	for _, name := range []string{"m", "s"} {
+		require.False(t, s.Refused(name), "it is the same")
+	}
+	require.NoError(t, os.WriteFile(file, []byte(key+"-2"), 0o600))
+	for _, name := range []string{"m", "s"} {
+		require.True(t, s.Refused(name))
+	}
+	require.False(t, s.Refused("other"))
+	m, err := s.For(t.Context(), "")
+	require.NoError(t, err)
+	require.Equal(t, key+"-2", m.Models[0].Key)
+	require.Equal(t, key+"-2", m.Services[0].Key)
+	require.False(t, s.Refused("m"))
+	require.NoError(t, os.Chmod(file, 0o644)) //nolint:gosec // that is what is tested
+	require.NoError(t, os.WriteFile(file, []byte(key), 0o600))
+	require.False(t, s.Refused("m"), "a key that others can read is none")
+}
+
 // TestALinkThatOthersCanReplaceIsRefused: also one in the middle of the path, and one to a good program.
 func TestALinkThatOthersCanReplaceIsRefused(t *testing.T) {
 	program, says, runs := keyProgram(t)

@@ -2,6 +2,7 @@ package models
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
@@ -27,6 +28,7 @@ type Source struct {
 	mu       sync.Mutex
 	paused   map[string]time.Time
 	commands map[string]*commandKey
+	files    map[string][sha256.Size]byte // hashes of the keys from files
 	expired  chan struct{}
 }
 

@@ -2,7 +2,7 @@ package reference
 
 func gatewayTables() []Table {
 	const noLimit = " 0 is no limit."
-	keyFile := Key{Name: "key_file", Text: "A file with the key. It must belong to root, and no other user may read it, or change its directories and the links in its path. polisd reads it when an agent starts and on a reload.", Default: "none", Example: `"/etc/polis/keys/anthropic"`}
+	keyFile := Key{Name: "key_file", Text: "A file with the key. It must belong to root, and no other user may read it, or change its directories and the links in its path. polisd reads it when an agent starts, on a reload, and when the service answers 401.", Default: "none", Example: `"/etc/polis/keys/anthropic"`}
 	credential := Key{Name: "credential", Text: "The name of a credential of polisd's unit with the key, see systemd.exec(5), LoadCredential=.", Default: "none", Example: `"anthropic-key"`}
 	command := []Key{
 		{Name: "key_command", Text: "A program and its arguments that prints the key. There is no shell; the program must belong to root, and nobody else may write it, its directories or the links in its path. It has 10 seconds. " +
