@@ -123,7 +123,11 @@ func (b *backend) OwnTimeline(ctx context.Context, name string, req api.Timeline
 	if req.Op == api.TimelineTool && b.live().Snapshots.Every == 0 {
 		return api.TimelineResponse{}, nil
 	}
-	res, err := timeline.Own{Timeline: t, Agent: name, Since: h.Copy().CreatedAt}.Do(ctx, req)
+	res, err := timeline.Own{Timeline: t, Agent: name, Since: h.Copy().CreatedAt, Mount: b.mountInside,
+		Unmount: func(ctx context.Context, id string) (api.SnapshotMount, error) {
+			m, err := b.agents.UnmountSnapshot(ctx, name, id, true)
+			return api.SnapshotMount{ID: id, Agent: name, At: m.At, Inside: true}, err
+		}}.Do(ctx, req)
 	if errors.Is(err, timeline.ErrLarge) && req.Op == api.TimelineTool {
 		return api.TimelineResponse{}, nil
 	}

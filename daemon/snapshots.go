@@ -169,9 +169,7 @@ func (b *backend) Snapshot(ctx context.Context, id string) (api.Snapshot, error)
 	if err != nil {
 		return s, err
 	}
-	if s.MountedAt, err = b.agents.MountedAt(ctx, s.Agent, id); err != nil {
-		b.Daemon.Log.Warn("mounts of snapshots not read", "agent", s.Agent, "err", err)
-	}
+	b.addMounts(ctx, &s)
 	return s, nil
 }
 
@@ -246,7 +244,7 @@ func (b *backend) RemoveSnapshot(ctx context.Context, id string) (api.Snapshot, 
 		return api.Snapshot{}, err
 	}
 	if rec, ok, err := t.Find(ctx, id); err == nil && ok {
-		if _, err := b.agents.UnmountSnapshot(ctx, rec.Agent, id); err != nil && api.CodeOf(err) != api.CodeNotFound {
+		if err := b.unmountAll(ctx, rec.Agent, id); err != nil {
 			return api.Snapshot{}, err
 		}
 	}

@@ -37,6 +37,13 @@ func TestHintsAboutSnapshots(t *testing.T) {
 		d.must("snapshot", "mount", d.snapshot("alice").ID, "--at", mkdir(t, many, fmt.Sprint(i)))
 	}
 	d.hinted("polisctl snapshot umount ID unmounts one", "snapshot", "mount", s.ID)
+	d.must("snapshot", "mount", s.ID, "--inside")
+	d.trials(t, tried{hint: "polisctl snapshot umount %s --inside", refused: "snapshot mount " + s.ID + " --inside", do: []string{"snapshot umount " + s.ID + " --inside"}})
+	for _, x := range d.timeline("alice")[1:9] {
+		d.must("snapshot", "mount", x.ID, "--inside")
+	}
+	d.hinted("polisctl snapshot umount ID --inside unmounts one", "snapshot", "mount", s.ID, "--inside")
+	require.Contains(t, d.exec("alice", "polisctl", "snapshot", "mount", "--at", "/tmp").stderr, "leave it out: a checkpoint is mounted below /run/polis/snapshots")
 	d.must("agents", "stop", "alice")
 	d.hinted("polisctl agents start %s", "snapshot", "mount", s.ID)
 	require.Empty(t, d.snapshotMounts(), "a stopped agent has none")

@@ -84,7 +84,7 @@ func TestACheckpointBeforeATool(t *testing.T) {
 	began := time.Now()
 	d.sh("alice", "for i in $(seq 60); do echo $i >>main.txt; polisctl ask --tool Edit --input '{\"file_path\":\"main.txt\"}' >/dev/null; done")
 	require.LessOrEqual(t, len(tools()), 2+int(time.Since(began)/time.Second), "at most one in a second")
-	d.sh("alice", `for op in tool steal ''; do curl -sS --unix-socket /run/polis/api.sock -d "{\"op\":\"$op\"}" http://polis/v1/timeline | grep -q 'must be list, checkpoint or rewind'; done`)
+	d.sh("alice", `for op in tool steal ''; do curl -sS --unix-socket /run/polis/api.sock -d "{\"op\":\"$op\"}" http://polis/v1/timeline | grep -q 'must be list, checkpoint, rewind'; done`)
 }
 
 // TestAnAgentRewindsItself, and nobody else, by its rules, and not in a storm.

@@ -108,13 +108,16 @@ func (f *fake) snapshotRoutes(mux *http.ServeMux) {
 	})
 	of("POST /v1/snapshots/{id}/mount", func(w http.ResponseWriter, r *http.Request) {
 		req := take[api.SnapshotMountRequest](f, r)
-		if req.At == "" {
+		switch {
+		case req.Inside:
+			req.At = "/run/polis/snapshots/s1"
+		case req.At == "":
 			req.At = "/run/polis/agents/claude/snapshots/s1"
 		}
-		answer(w, 200, api.SnapshotMount{ID: r.PathValue("id"), Agent: "claude", At: req.At})
+		answer(w, 200, api.SnapshotMount{ID: r.PathValue("id"), Agent: "claude", At: req.At, Inside: req.Inside})
 	})
 	of("DELETE /v1/snapshots/{id}/mount", func(w http.ResponseWriter, r *http.Request) {
-		answer(w, 200, api.SnapshotMount{ID: r.PathValue("id"), Agent: "claude", At: "/mnt/before"})
+		answer(w, 200, api.SnapshotMount{ID: r.PathValue("id"), Agent: "claude", At: "/mnt/before", Inside: r.URL.Query().Get("inside") == "true"})
 	})
 	of("POST /v1/snapshots/{id}/restore", func(w http.ResponseWriter, r *http.Request) {
 		req := take[api.SnapshotRestoreRequest](f, r)

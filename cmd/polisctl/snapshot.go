@@ -117,6 +117,7 @@ func snapshotView(s api.Snapshot) view {
 		f("metadata", s.Metadata)
 		f("commit", s.Commit)
 		f("mounted", s.MountedAt)
+		f("inside", s.MountedInside)
 		if s.LeftOut > 0 {
 			p.warn("%d pipes, sockets or devices are not in it", s.LeftOut)
 		}

@@ -201,7 +201,7 @@ func (fakeShim) Changes(context.Context, wire.ChangesRequest) (wire.Changes, err
 func (fakeShim) Mount(_ context.Context, r wire.MountRequest) (wire.Mounted, error) {
 	return wire.Mounted{ID: r.ID, At: r.At}, nil
 }
-func (fakeShim) Unmount(_ context.Context, id string) (wire.Mounted, error) {
+func (fakeShim) Unmount(_ context.Context, id string, _ bool) (wire.Mounted, error) {
 	return wire.Mounted{ID: id}, nil
 }
 func (s fakeShim) ReleaseIdle(context.Context) error {

@@ -61,7 +61,7 @@ type Shim interface {
 	Changes(ctx context.Context, r wire.ChangesRequest) (wire.Changes, error)
 	// Mount and Unmount are only for shims of wire.SnapshotsVersion and later.
 	Mount(ctx context.Context, r wire.MountRequest) (wire.Mounted, error)
-	Unmount(ctx context.Context, id string) (wire.Mounted, error)
+	Unmount(ctx context.Context, id string, inside bool) (wire.Mounted, error)
 	// ReleaseIdle releases the leases on files that nothing uses.
 	ReleaseIdle(ctx context.Context) error
 	Events(ctx context.Context, since uint64, f func(api.Event)) error

@@ -82,12 +82,17 @@ type Snapshot struct {
 	Kept bool `json:"kept,omitempty"`
 	// MountedAt is where it is mounted. Only the answer about one snapshot has it.
 	MountedAt string `json:"mounted_at,omitempty"`
+	// MountedInside is where its agent sees it mounted in its sandbox. Only the answer about one snapshot has it.
+	MountedInside string `json:"mounted_inside,omitempty"`
 }
 
 // SnapshotMountRequest mounts a snapshot, read-only.
 type SnapshotMountRequest struct {
 	// At is an empty directory, by an absolute path without symbolic links; "" is one that polis makes.
 	At string `json:"at,omitempty"`
+	// Inside mounts it in the sandbox of its agent, below /run/polis/snapshots. It has what the agent's rules let it
+	// read, and is not kept beyond the mount. At must be "".
+	Inside bool `json:"inside,omitempty"`
 }
 
 // SnapshotMount is a snapshot that was mounted or unmounted.
@@ -95,6 +100,8 @@ type SnapshotMount struct {
 	ID    string `json:"id"`
 	Agent string `json:"agent"`
 	At    string `json:"at"`
+	// Inside: At is a path in the agent's sandbox.
+	Inside bool `json:"inside,omitempty"`
 }
 
 // SnapshotFile is one entry of a snapshot.

@@ -5,6 +5,8 @@ const (
 	TimelineList       = "list"
 	TimelineCheckpoint = "checkpoint"
 	TimelineRewind     = "rewind"
+	TimelineMount      = "mount"
+	TimelineUnmount    = "umount"
 	// TimelineTool is for the agent's shim, before a call of a tool: an agent cannot use it.
 	TimelineTool = "tool"
 )
@@ -18,11 +20,14 @@ type TimelineRequest struct {
 	Tool string `json:"tool,omitempty"`
 	// Rewind is for the operation of that name.
 	Rewind *RewindRequest `json:"rewind,omitempty"`
+	// Which is the checkpoint to mount, as RewindRequest.To, or the ID of the one to unmount.
+	Which string `json:"which,omitempty"`
 }
 
 // TimelineResponse answers TimelineRequest: the checkpoints, oldest first, or the one that was made or
-// already has the state; or what a rewind did.
+// already has the state; what a rewind did; or what was mounted or unmounted.
 type TimelineResponse struct {
 	Checkpoints []Snapshot        `json:"checkpoints,omitempty"`
 	Restored    *SnapshotRestored `json:"restored,omitempty"`
+	Mounted     *SnapshotMount    `json:"mounted,omitempty"`
 }

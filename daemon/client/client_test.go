@@ -178,7 +178,8 @@ func TestEveryCallUsesItsRoute(t *testing.T) {
 			_, err := c.MountSnapshot(ctx, "s1", api.SnapshotMountRequest{At: "/mnt"})
 			return err
 		}},
-		{"DELETE /v1/snapshots/s1/mount ", func(c *Client) error { _, err := c.UnmountSnapshot(ctx, "s1"); return err }},
+		{"DELETE /v1/snapshots/s1/mount ", func(c *Client) error { _, err := c.UnmountSnapshot(ctx, "s1", false); return err }},
+		{"DELETE /v1/snapshots/s1/mount?inside=true ", func(c *Client) error { _, err := c.UnmountSnapshot(ctx, "s1", true); return err }},
 		{`POST /v1/snapshots/s1/restore {"paths":["a"]}`, func(c *Client) error {
 			_, err := c.RestoreSnapshot(ctx, "s1", api.SnapshotRestoreRequest{Paths: []string{"a"}})
 			return err

@@ -98,9 +98,13 @@ func (c *Client) MountSnapshot(ctx context.Context, id string, req api.SnapshotM
 	return fetch[api.SnapshotMount](ctx, c, http.MethodPost, snapshotPath(id, "mount"), nil, req)
 }
 
-// UnmountSnapshot unmounts a snapshot.
-func (c *Client) UnmountSnapshot(ctx context.Context, id string) (api.SnapshotMount, error) {
-	return fetch[api.SnapshotMount](ctx, c, http.MethodDelete, snapshotPath(id, "mount"), nil, nil)
+// UnmountSnapshot unmounts a snapshot, on the host or in the sandbox of its agent.
+func (c *Client) UnmountSnapshot(ctx context.Context, id string, inside bool) (api.SnapshotMount, error) {
+	var q url.Values
+	if inside {
+		q = url.Values{"inside": {"true"}}
+	}
+	return fetch[api.SnapshotMount](ctx, c, http.MethodDelete, snapshotPath(id, "mount"), q, nil)
 }
 
 // RestoreSnapshot brings an agent's files back to a snapshot.

@@ -145,7 +145,7 @@ type Snapshots interface {
 	DiffSnapshot(ctx context.Context, id, to string) (api.SnapshotDiff, error)
 	VerifySnapshot(ctx context.Context, id string) (api.SnapshotCheck, error)
 	MountSnapshot(ctx context.Context, id string, req api.SnapshotMountRequest) (api.SnapshotMount, error)
-	UnmountSnapshot(ctx context.Context, id string) (api.SnapshotMount, error)
+	UnmountSnapshot(ctx context.Context, id string, inside bool) (api.SnapshotMount, error)
 	CompareSnapshot(ctx context.Context, id, agent string) (api.SnapshotCheck, error)
 	Timeline(ctx context.Context, agent string) ([]api.Snapshot, error)
 	// DiffTimeline compares two moments of an agent, as RewindRequest.To names them; now if to is "".

@@ -119,7 +119,7 @@ func shapes() map[string]shape {
 		"GET /v1/snapshots/{id}/diff":      {out: api.SnapshotDiff{}, query: []query{{"to", "string", "the later snapshot; the agent's files now if not given"}}},
 		"GET /v1/snapshots/{id}/verify":    {out: api.SnapshotCheck{}, query: []query{{"worktree", "boolean", "also compare the files of the snapshot's agent as they are now"}, {"against", "string", "also compare the files of this agent of the workspace"}}},
 		"POST /v1/snapshots/{id}/mount":    {in: api.SnapshotMountRequest{}, optional: true, out: api.SnapshotMount{}},
-		"DELETE /v1/snapshots/{id}/mount":  {out: api.SnapshotMount{}},
+		"DELETE /v1/snapshots/{id}/mount":  {query: []query{{"inside", "boolean", "the mount in the sandbox of its agent"}}, out: api.SnapshotMount{}},
 		"POST /v1/snapshots/{id}/restore":  {in: api.SnapshotRestoreRequest{}, optional: true, out: api.SnapshotRestored{}},
 		"GET /v1/receipts": {out: api.Receipts{}, query: []query{ofWorkspace, {"agent", "string", "only those of this agent"}, {"type", "string", "only those of this type, or of types that begin so"},
 			{"since", "string", "the earliest time, RFC 3339"}, {"limit", "integer", "how many, 1000 if not given"}}},

@@ -118,7 +118,11 @@ func (s *Server) mountSnapshot(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) unmountSnapshot(w http.ResponseWriter, r *http.Request) error {
-	res, err := s.Backend.UnmountSnapshot(r.Context(), r.PathValue("id"))
+	inside := r.URL.Query().Get("inside")
+	if inside != "" && inside != "true" {
+		return api.Errorf(api.CodeBadRequest, "inside = %q: must be true, or not be there", api.Shorten(inside, 32))
+	}
+	res, err := s.Backend.UnmountSnapshot(r.Context(), r.PathValue("id"), inside == "true")
 	if err != nil {
 		return err
 	}
@@ -193,12 +197,13 @@ func (s *Server) ownTimeline(w http.ResponseWriter, r *http.Request) error {
 	}
 	switch req.Op {
 	case api.TimelineList, api.TimelineCheckpoint, api.TimelineTool:
+	case api.TimelineMount, api.TimelineUnmount:
 	case api.TimelineRewind:
 		if req.Rewind == nil {
 			req.Rewind = &api.RewindRequest{}
 		}
 	default:
-		return api.Errorf(api.CodeBadRequest, "op = %q: must be list, checkpoint or rewind", api.Shorten(req.Op, 32))
+		return api.Errorf(api.CodeBadRequest, "op = %q: must be list, checkpoint, rewind, mount or umount", api.Shorten(req.Op, 32))
 	}
 	res, err := s.Backend.OwnTimeline(r.Context(), r.PathValue("name"), req)
 	if err != nil {

@@ -107,6 +107,7 @@ func (s *Shim) apply(req wire.SettingsRequest) error {
 		// under the previous ones.
 		s.views.guard.SetPolicy(set)
 		s.invalidate()
+		s.snapshotRulesChanged()
 	}
 	s.vars.Store(&now.Vars)
 	s.toolRules.Store(tools)

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -20,25 +19,31 @@ import (
 	"polis/daemon/api"
 	"polis/daemon/cas"
 	"polis/daemon/shim/wire"
-	"polis/daemon/snapshot"
 	"polis/fusefs/fusectl"
 	"polis/fusefs/storedtree"
 )
 
-// maxMounted bounds the snapshots of one agent that are mounted at once.
+// maxMounted bounds the snapshots of one agent that are mounted on the host at once.
 const maxMounted = 16
 
-// snapshots are the snapshots that the shim has mounted, for people on the host. They end with the
-// shim.
+// snapshots are the snapshots that the shim has mounted: for people on the host, and for the agent in its
+// sandbox. They end with the shim.
 type snapshots struct {
 	turn sync.Mutex // one mount or unmount at a time
 	mu   sync.Mutex
-	all  map[string]*mountedTree
+	all  map[mountKey]*mountedTree
+}
+
+type mountKey struct {
+	id     string
+	inside bool
 }
 
 type mountedTree struct {
-	at   string
-	made bool     // its directory is the shim's own
+	mountKey
+	at   string   // its directory, on the host
+	made bool     // that is the shim's own
+	n    int      // entries
 	conn []uint32 // the number of its FUSE connection
 	fs   *storedtree.FS
 	// cleared is closed when it is served no more, its directory is gone, and it is in no list.
@@ -55,17 +60,37 @@ func (m *snapshots) list() []wire.Mounted {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var out []wire.Mounted
-	for id, t := range m.all {
-		out = append(out, wire.Mounted{ID: id, At: t.at})
+	for _, t := range m.all {
+		out = append(out, t.mounted())
 	}
-	slices.SortFunc(out, func(a, b wire.Mounted) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(out, func(a, b wire.Mounted) int { return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.At, b.At)) })
 	return out
 }
 
-func (m *snapshots) get(id string) *mountedTree {
+// mounted returns where the tree is, for those who see it.
+func (t *mountedTree) mounted() wire.Mounted {
+	if t.inside {
+		return wire.Mounted{ID: t.id, At: wire.InsideSnapshot(t.id), Inside: true}
+	}
+	return wire.Mounted{ID: t.id, At: t.at}
+}
+
+func (m *snapshots) get(k mountKey) *mountedTree {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.all[id]
+	return m.all[k]
+}
+
+// trees returns those on the host, or those in the sandbox.
+func (m *snapshots) trees(inside bool) (out []*mountedTree) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for k, t := range m.all {
+		if k.inside == inside {
+			out = append(out, t)
+		}
+	}
+	return out
 }
 
 func (s *Shim) handleMount(w http.ResponseWriter, r *http.Request) error {
@@ -73,68 +98,74 @@ func (s *Shim) handleMount(w http.ResponseWriter, r *http.Request) error {
 	if err := readJSON(r, &req); err != nil {
 		return err
 	}
-	at, err := s.mountSnapshot(req)
+	m, err := s.mountSnapshot(req)
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, wire.Mounted{ID: req.ID, At: at})
+	return writeJSON(w, m)
 }
 
 func (s *Shim) handleUnmount(w http.ResponseWriter, r *http.Request) error {
-	id := r.PathValue("id")
-	t := s.snapshots.get(id)
+	k := mountKey{r.PathValue("id"), r.URL.Query().Get("inside") == "true"}
+	t := s.snapshots.get(k)
 	if t == nil {
-		return api.Errorf(api.CodeNotFound, "snapshot %s is not mounted", api.Shorten(id, 64))
+		return api.Errorf(api.CodeNotFound, "snapshot %s is not mounted", api.Shorten(k.id, 64))
 	}
-	if err := s.unmountSnapshot(r.Context(), id, t); err != nil {
+	if err := s.unmountSnapshot(r.Context(), t); err != nil {
 		return err
 	}
-	return writeJSON(w, wire.Mounted{ID: id, At: t.at})
+	return writeJSON(w, t.mounted())
 }
 
 // mountSnapshot mounts a snapshot and serves it until it is unmounted, by any process.
-func (s *Shim) mountSnapshot(req wire.MountRequest) (string, error) {
-	if !snapshotID.MatchString(req.ID) || req.At != "" && (!filepath.IsAbs(req.At) || filepath.Clean(req.At) != req.At) {
-		return "", api.Errorf(api.CodeBadRequest, "snapshot %q cannot be mounted at %q", api.Shorten(req.ID, 64), api.Shorten(req.At, 200))
+func (s *Shim) mountSnapshot(req wire.MountRequest) (wire.Mounted, error) {
+	var none wire.Mounted
+	if !snapshotID.MatchString(req.ID) || req.At != "" && (req.Inside || !filepath.IsAbs(req.At) || filepath.Clean(req.At) != req.At) {
+		return none, api.Errorf(api.CodeBadRequest, "snapshot %q cannot be mounted at %q", api.Shorten(req.ID, 64), api.Shorten(req.At, 200))
 	}
 	m := &s.snapshots
 	m.turn.Lock()
 	defer m.turn.Unlock()
-	switch n := len(m.list()); {
-	case m.get(req.ID) != nil:
-		return "", api.Errorf(api.CodeBadState, "snapshot %s is mounted at %s already", req.ID, m.get(req.ID).at).WithHint("polisctl snapshot umount %s", req.ID)
-	case n >= maxMounted:
-		return "", api.Errorf(api.CodeQuota, "%d snapshots of agent %s are mounted, which is the limit", n, s.Spec.Agent).WithHint("polisctl snapshot umount ID unmounts one")
+	t := &mountedTree{mountKey: mountKey{req.ID, req.Inside}, at: req.At, cleared: make(chan struct{})}
+	if err := s.mayMount(t); err != nil {
+		return none, err
 	}
 	store, err := cas.OpenObjects(req.Store)
 	if err != nil {
-		return "", err
+		return none, err
 	}
-	entries, err := snapshotEntries(store, req)
+	entries, err := s.snapshotEntries(store, req)
 	if err != nil {
-		return "", errors.Join(err, store.Close())
+		return none, errors.Join(err, store.Close())
 	}
-	t := &mountedTree{at: req.At, cleared: make(chan struct{})}
+	t.n = len(entries)
 	if t.at == "" {
-		t.at, t.made = filepath.Join(snapshotsDir(s.Spec), req.ID), true
+		t.at, t.made = s.snapshotDir(t.mountKey), true
 		if err := os.MkdirAll(t.at, 0o755); err != nil {
-			return "", errors.Join(err, store.Close())
+			return none, errors.Join(err, store.Close())
 		}
 	}
-	if err := s.attachSnapshot(t, req, store, entries); err != nil {
+	attach := s.attachSnapshot
+	if t.inside {
+		attach = s.attachInside
+	}
+	if err := attach(t, req, store, entries); err != nil {
 		// One that failed halfway is still there.
-		err = errors.Join(err, unmountSnapshots(s.Spec, req.ID), store.Close())
+		err = errors.Join(err, s.detachSnapshot(t), store.Close())
 		if t.made {
 			err = errors.Join(err, removeIfThere(t.at))
 		}
-		return "", err
+		return none, err
 	}
 	m.mu.Lock()
 	if m.all == nil {
-		m.all = map[string]*mountedTree{}
+		m.all = map[mountKey]*mountedTree{}
 	}
-	m.all[req.ID] = t
+	m.all[t.mountKey] = t
 	m.mu.Unlock()
+	if err := t.fs.RulesChanged(); err != nil { // since it was mounted, and before it was in the list
+		s.Log.Warn("mounted snapshot not notified of new rules", "snapshot", t.id, "err", err)
+	}
 	s.group.Go(func() error {
 		defer close(t.cleared)
 		<-t.fs.Done()
@@ -146,32 +177,50 @@ func (s *Shim) mountSnapshot(req wire.MountRequest) (string, error) {
 			s.Log.Warn("mount of a snapshot not cleared", "path", t.at, "err", err)
 		}
 		m.mu.Lock() // the last step: only then it may be mounted again
-		delete(m.all, req.ID)
+		delete(m.all, t.mountKey)
 		m.mu.Unlock()
 		return nil
 	})
-	return t.at, nil
+	return t.mounted(), nil
 }
 
-// snapshotEntries reads the list of files of a snapshot.
-func snapshotEntries(store *cas.Objects, req wire.MountRequest) ([]storedtree.Entry, error) {
-	m, err := snapshot.Load(store, req.Manifest, req.Delta)
-	if err != nil {
-		return nil, api.Errorf(api.CodeSnapshotCorrupt, "snapshot %s: %w", req.ID, err)
+// mayMount returns an error if a snapshot is mounted already, or too many are.
+func (s *Shim) mayMount(t *mountedTree) error {
+	limit := maxMounted
+	if t.inside {
+		limit = maxInsideMounts
 	}
-	if n := len(m.Entries); n > storedtree.MaxEntries {
-		return nil, api.Errorf(api.CodeTooLarge, "snapshot %s has %d files and directories, and at most %d can be mounted", req.ID, n, storedtree.MaxEntries)
+	if now := s.snapshots.get(t.mountKey); now != nil {
+		err := api.Errorf(api.CodeBadState, "snapshot %s is mounted at %s already", t.id, now.mounted().At)
+		if t.inside {
+			return err.WithHint("polisctl snapshot umount %s --inside", t.id)
+		}
+		return err.WithHint("polisctl snapshot umount %s", t.id)
 	}
-	out := make([]storedtree.Entry, len(m.Entries))
-	for i, e := range m.Entries {
-		out[i] = storedtree.Entry{Path: e.Path, Mode: e.Mode, Hash: e.Hash, Size: e.Size, Type: map[snapshot.Kind]uint32{snapshot.File: unix.S_IFREG, snapshot.Dir: unix.S_IFDIR, snapshot.Link: unix.S_IFLNK}[e.Kind]}
+	if n := len(s.snapshots.trees(t.inside)); n >= limit {
+		err := api.Errorf(api.CodeQuota, "%d snapshots of agent %s are mounted, which is the limit", n, s.Spec.Agent)
+		if t.inside {
+			return err.WithHint("polisctl snapshot umount ID --inside unmounts one")
+		}
+		return err.WithHint("polisctl snapshot umount ID unmounts one")
 	}
-	// A directory comes before what is in it, which the order of the bytes does not promise for a manifest
-	// whose directories are named like the beginnings of files.
-	slices.SortStableFunc(out, func(a, b storedtree.Entry) int {
-		return cmp.Or(cmp.Compare(strings.Count(a.Path, "/"), strings.Count(b.Path, "/")), cmp.Compare(a.Path, b.Path))
-	})
-	return out, nil
+	return nil
+}
+
+// snapshotDir is the directory, on the host, of a mount that has none of its own.
+func (s *Shim) snapshotDir(k mountKey) string {
+	if k.inside {
+		return filepath.Join(s.insideDir(), filepath.Base(wire.SnapshotsPath), k.id)
+	}
+	return filepath.Join(snapshotsDir(s.Spec), k.id)
+}
+
+// detachSnapshot unmounts a snapshot, also while it is in use.
+func (s *Shim) detachSnapshot(t *mountedTree) error {
+	if t.inside {
+		return detachInside(t)
+	}
+	return unmountSnapshots(s.Spec, t.id)
 }
 
 // attachSnapshot mounts a tree. The directory is opened without following a link, and the mount is made on what
@@ -189,10 +238,10 @@ func (s *Shim) attachSnapshot(t *mountedTree, req wire.MountRequest, store *cas.
 	case err != nil && !errors.Is(err, io.EOF):
 		return err
 	}
-	t.fs, err = storedtree.Mount(storedtree.Config{Entries: entries, Open: func(h storedtree.Hash) (*os.File, error) { return store.File(h) },
-		UID: uint32(s.Spec.UID), GID: uint32(s.Spec.GID), RootGID: uint32(s.Spec.SocketGID), RootMode: 0o750, Time: req.Time,
-		Mountpoint: fmt.Sprintf("/proc/self/fd/%d", fd), FsName: wire.SnapshotSource(s.Spec.RunDir, req.ID), Log: s.Log.With("snapshot", req.ID)})
-	if err != nil {
+	c := s.treeConfig(req, store, entries)
+	c.RootGID, c.RootMode = uint32(s.Spec.SocketGID), 0o750
+	c.Mountpoint, c.FsName = fmt.Sprintf("/proc/self/fd/%d", fd), wire.SnapshotSource(s.Spec.RunDir, req.ID)
+	if t.fs, err = storedtree.Mount(c); err != nil {
 		return err
 	}
 	mounts, err := snapshotsMounted(s.Spec, req.ID)
@@ -207,10 +256,10 @@ const busyTime = time.Second
 
 // unmountSnapshot unmounts a snapshot and waits until it is not served any more. A program that still uses it
 // gets ENOTCONN.
-func (s *Shim) unmountSnapshot(ctx context.Context, id string, t *mountedTree) error {
+func (s *Shim) unmountSnapshot(ctx context.Context, t *mountedTree) error {
 	s.snapshots.turn.Lock()
 	defer s.snapshots.turn.Unlock()
-	if err := unmountSnapshots(s.Spec, id); err != nil {
+	if err := s.detachSnapshot(t); err != nil {
 		return err
 	}
 	wait := func(limit time.Duration) error {
@@ -241,10 +290,8 @@ func (s *Shim) unmountSnapshot(ctx context.Context, id string, t *mountedTree) e
 func (s *Shim) openSnapshots() {
 	s.onClose("mounts of snapshots", func(ctx context.Context) error {
 		var errs []error
-		for _, m := range s.snapshots.list() {
-			if t := s.snapshots.get(m.ID); t != nil {
-				errs = append(errs, s.unmountSnapshot(ctx, m.ID, t))
-			}
+		for _, t := range append(s.snapshots.trees(false), s.snapshots.trees(true)...) {
+			errs = append(errs, s.unmountSnapshot(ctx, t))
 		}
 		return errors.Join(errs...)
 	})

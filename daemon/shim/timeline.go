@@ -49,14 +49,14 @@ func (s *Shim) insideTimeline(w http.ResponseWriter, r *http.Request) error {
 		if !s.inside.timeline.lists.Allow() {
 			return often("lists its checkpoints", time.Second)
 		}
-	case api.TimelineCheckpoint, api.TimelineRewind:
+	case api.TimelineCheckpoint, api.TimelineRewind, api.TimelineMount, api.TimelineUnmount:
 		end, wait := s.inside.timeline.own.begin(time.Now())
 		if end == nil {
-			return often("makes checkpoints, or goes back to them,", wait)
+			return often("makes, mounts or rewinds to checkpoints", wait)
 		}
 		defer func() { end(time.Now()) }()
 	default:
-		return api.Errorf(api.CodeBadRequest, "op = %q: must be list, checkpoint or rewind", api.Shorten(req.Op, 32))
+		return api.Errorf(api.CodeBadRequest, "op = %q: must be list, checkpoint, rewind, mount or umount", api.Shorten(req.Op, 32))
 	}
 	resp, err := s.askTimeline(r.Context(), req)
 	if err != nil {

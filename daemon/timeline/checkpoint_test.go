@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
-	"pgregory.net/rapid"
 
 	"polis/daemon/api"
 	"polis/daemon/cas"
@@ -332,99 +330,46 @@ func TestWhatIsKeptIsNotRemovedBecauseOfItsAgeOrNumber(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestEveryCheckpointCanBeReached: random edits with checkpoints between them; each is then reached in
-// a random order, and has the bytes, modes, links and attributes of its time. polisd and the shim end
-// meanwhile.
-func TestEveryCheckpointCanBeReached(t *testing.T) {
-	edits := 1000
-	if testing.Short() {
-		edits = 100
+// TestWhatIsMountedInASandboxIsNotRemoved because of its age or number while it is mounted, or is being mounted, also after
+// a restart; afterwards it is.
+func TestWhatIsMountedInASandboxIsNotRemoved(t *testing.T) {
+	w := start(t)
+	w.h.set = changed.New()
+	w.limits.Keep = 3
+	w.put("a", "used")
+	used, _ := w.checkpoint()
+	w.put("a", "tried")
+	tried, _ := w.checkpoint()
+	more := func() {
+		for range 5 {
+			w.put("a", w.now.String())
+			w.checkpoint()
+		}
+		w.now = w.now.Add(2 * w.limits.TTL)
+		require.NoError(t, w.l.Collect(t.Context()))
 	}
-	rapid.Check(t, func(rt *rapid.T) {
-		w := start(t)
-		w.h.set = changed.New()
-		w.limits = Limits{AgentBytes: 1 << 30, StoreBytes: 1 << 30, Keep: 10000}
-		state := func() string {
-			root, err := os.Open(w.h.dir)
-			require.NoError(rt, err)
-			defer root.Close()
-			m, err := (&snapshot.Scan{Root: root, Sink: snapshot.Hashes{}, Exclude: []string{".git"}}).Run(t.Context())
-			require.NoError(rt, err)
-			return string(m.Encode())
-		}
-		want := map[string]string{}
-		var ids []string
-		for i := range edits / 10 {
-			for range rapid.IntRange(1, 20).Draw(rt, "edits") {
-				editTree(rt, w)
-			}
-			switch rapid.IntRange(0, 9).Draw(rt, "end") {
-			case 0:
-				w.restart()
-			case 1:
-				w.h.set = changed.New()
-			}
-			s, _ := w.checkpoint()
-			if want[s.ID] == "" {
-				ids = append(ids, s.ID)
-			}
-			want[s.ID] = state()
-			if i%10 == 9 {
-				id := rapid.SampledFrom(ids).Draw(rt, "rewind")
-				_, err := w.l.Restore(t.Context(), id, api.SnapshotRestoreRequest{})
-				require.NoError(rt, err)
-				require.Equal(rt, want[id], state())
-			}
-		}
-		for _, id := range ids {
-			_, err := w.l.Restore(t.Context(), id, api.SnapshotRestoreRequest{})
-			require.NoError(rt, err)
-			require.Equal(rt, want[id], state())
-		}
-	})
-}
-
-// editTree changes the tree as an agent does: through a view that notes each name.
-func editTree(t *rapid.T, w *world) {
-	all := []string{"a", "b", "d", "d/a", "d/e", "d/e/f", "g", "g/h"}
-	name := rapid.SampledFrom(all).Draw(t, "path")
-	at := filepath.Join(w.h.dir, name)
-	fi, err := os.Lstat(at)
-	isDir := err == nil && fi.IsDir()
-	switch rapid.IntRange(0, 7).Draw(t, "edit") {
-	case 0:
-		w.h.set.Add(name, isDir)
-		_ = os.RemoveAll(at)
-	case 1:
-		w.h.set.Add(name, true)
-		_ = os.Mkdir(at, 0o755)
-	case 2:
-		if !isDir {
-			w.h.set.Add(name, false)
-			_ = os.Remove(at)
-			_ = os.Symlink("to/"+name, at)
-		}
-	case 3:
-		if err == nil && fi.Mode().Type() != os.ModeSymlink {
-			w.h.set.Add(name, false)
-			_ = os.Chmod(at, os.FileMode(0o700+rapid.IntRange(0, 7).Draw(t, "mode")))
-		}
-	case 4:
-		to := rapid.SampledFrom(all).Draw(t, "to")
-		if !strings.HasPrefix(to, name+"/") {
-			w.h.set.Add(name, isDir)
-			w.h.set.Add(to, isDir)
-			_ = os.Rename(at, filepath.Join(w.h.dir, to))
-		}
-	case 5:
-		if err == nil && fi.Mode().IsRegular() {
-			w.h.set.Add(name, false)
-			_ = unix.Setxattr(at, "user.x", []byte(rapid.StringN(0, 4, 4).Draw(t, "value")), 0)
-		}
-	default:
-		if !isDir && (err != nil || fi.Mode().IsRegular()) {
-			w.h.set.Add(name, false)
-			_ = os.WriteFile(at, []byte(rapid.StringN(0, 20, 40).Draw(t, "content")), 0o644)
-		}
+	there := func(id string) bool {
+		_, ok, err := w.l.Find(t.Context(), id)
+		require.NoError(t, err)
+		return ok
 	}
+	require.NoError(t, w.l.Use(t.Context(), used.ID, func(s Stored) error {
+		require.NotEmpty(t, s.Manifest)
+		more() // it is not mounted yet
+		w.h.mounted = []string{used.ID}
+		return nil
+	}))
+	require.False(t, there(tried.ID), "others are removed meanwhile")
+	w.restart()
+	more()
+	v, err := w.l.Verify(t.Context(), used.ID)
+	require.NoError(t, err)
+	require.True(t, v.Intact)
+	d, err := w.l.Describe(t.Context(), used.ID)
+	require.NoError(t, err)
+	require.False(t, d.Kept, "the agent cannot keep any permanently")
+	w.h.mounted = nil
+	more()
+	require.False(t, there(used.ID))
+	require.Equal(t, api.CodeNotFound, api.CodeOf(w.l.Use(t.Context(), used.ID, func(Stored) error { panic("it is gone") })))
 }

@@ -26,6 +26,8 @@ type Host interface {
 	// Lock takes the write leases of paths for the agent; it waits for no other holder. release gives
 	// back what was taken.
 	Lock(ctx context.Context, agent string, paths []string) (release func(), err error)
+	// Mounted reports whether a snapshot is mounted in the sandbox of its agent, or that is not known.
+	Mounted(ctx context.Context, agent, id string) bool
 }
 
 // Still calls act while none of the processes of an agent runs: see Host.

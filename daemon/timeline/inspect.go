@@ -203,6 +203,7 @@ func (t *Timeline) Collect(ctx context.Context) error {
 		return err
 	}
 	if ttl := t.Limits().TTL; ttl > 0 {
+		t.unused(ctx, "")
 		for _, r := range t.expired(t.Now().Add(-ttl)) {
 			if _, err := t.Remove(ctx, r); err != nil && api.CodeOf(err) != api.CodeNotFound {
 				return err
@@ -228,7 +229,7 @@ func (t *Timeline) expired(before time.Time) (ids []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for id, r := range t.records {
-		if r.Why != api.SnapshotByUser && !r.Kept && r.Time.Before(before) {
+		if r.Why != api.SnapshotByUser && !r.Kept && !r.InUse && r.Time.Before(before) {
 			ids = append(ids, id)
 		}
 	}

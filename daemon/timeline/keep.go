@@ -18,6 +18,33 @@ type Stored struct {
 // Keep excludes a snapshot from removal because of its age or number, until a person removes it: its
 // contents are about to be used where this package does not see it.
 func (t *Timeline) Keep(ctx context.Context, id string) (Stored, error) {
+	return t.hold(ctx, id, func(r *record) { r.Kept = true })
+}
+
+// Use excludes a snapshot from removal because of its age or number while mount runs, and then as long as it is
+// mounted in the sandbox of its agent (Host.Mounted), which can have few: the agent decides what is kept so.
+func (t *Timeline) Use(ctx context.Context, id string, mount func(Stored) error) error {
+	t.mu.Lock()
+	if t.mounting == nil {
+		t.mounting = map[string]int{}
+	}
+	t.mounting[id]++
+	t.mu.Unlock()
+	defer func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.mounting[id]--; t.mounting[id] == 0 {
+			delete(t.mounting, id)
+		}
+	}()
+	s, err := t.hold(ctx, id, func(r *record) { r.InUse = true })
+	if err != nil {
+		return err
+	}
+	return mount(s)
+}
+
+func (t *Timeline) hold(ctx context.Context, id string, how func(*record)) (Stored, error) {
 	if _, ok, err := t.Find(ctx, id); err != nil || !ok {
 		return Stored{}, errors.Join(err, notFoundUnless(ok || err != nil, id))
 	}
@@ -27,12 +54,33 @@ func (t *Timeline) Keep(ctx context.Context, id string) (Stored, error) {
 	if !ok {
 		return Stored{}, NotFound(id)
 	}
-	if !r.Kept {
-		r.Kept = true
+	before := r
+	if how(&r); r.Kept != before.Kept || r.InUse != before.InUse {
 		if err := store.WriteJSON(t.recordFile(id), r); err != nil {
 			return Stored{}, api.Errorf(api.CodeStateNotSaved, "keep snapshot %s: %w", id, err)
 		}
 		t.records[id] = r
 	}
 	return Stored{Snapshot: r.Snapshot, Store: t.Dir, Manifest: r.Manifest, Delta: r.Delta}, nil
+}
+
+// unused clears the use of an agent's snapshots, of all agents' for "", that are not mounted any more. It is called
+// before any is removed. What cannot be saved stays in use.
+func (t *Timeline) unused(ctx context.Context, agent string) {
+	t.mu.Lock()
+	var all []record
+	for _, r := range t.records {
+		if r.InUse && t.mounting[r.ID] == 0 && (agent == "" || r.Agent == agent) {
+			all = append(all, r)
+		}
+	}
+	t.mu.Unlock()
+	for _, r := range all {
+		if t.Host.Mounted(ctx, r.Agent, r.ID) {
+			continue
+		}
+		if _, err := t.hold(ctx, r.ID, func(r *record) { r.InUse = t.mounting[r.ID] > 0 }); err != nil && api.CodeOf(err) != api.CodeNotFound {
+			t.Log.Warn("snapshot that is not mounted any more stays in use", "agent", r.Agent, "snapshot", r.ID, "err", err)
+		}
+	}
 }

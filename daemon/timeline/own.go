@@ -15,6 +15,9 @@ type Own struct {
 	Agent    string
 	// Since is when the agent was added.
 	Since time.Time
+	// Mount and Unmount mount a snapshot in the agent's sandbox, and unmount it.
+	Mount   func(ctx context.Context, s Stored) (api.SnapshotMount, error)
+	Unmount func(ctx context.Context, id string) (api.SnapshotMount, error)
 }
 
 // Do does what the agent wants.
@@ -42,8 +45,30 @@ func (o Own) Do(ctx context.Context, req api.TimelineRequest) (api.TimelineRespo
 		}
 		res, err := t.restore(ctx, s.ID, api.SnapshotRestoreRequest{Paths: req.Rewind.Paths, DryRun: req.Rewind.DryRun}, restorer{own: true})
 		return api.TimelineResponse{Restored: &res}, err
+	case api.TimelineMount:
+		m, err := o.mount(ctx, req.Which)
+		return api.TimelineResponse{Mounted: &m}, err
+	case api.TimelineUnmount:
+		m, err := o.Unmount(ctx, req.Which)
+		return api.TimelineResponse{Mounted: &m}, err
 	}
-	return api.TimelineResponse{}, api.Errorf(api.CodeBadRequest, "op = %q: must be list, checkpoint or rewind", api.Shorten(req.Op, 32))
+	return api.TimelineResponse{}, api.Errorf(api.CodeBadRequest, "op = %q: must be list, checkpoint, rewind, mount or umount", api.Shorten(req.Op, 32))
+}
+
+func (o Own) mount(ctx context.Context, which string) (m api.SnapshotMount, err error) {
+	all, err := o.list(ctx)
+	if err != nil {
+		return m, err
+	}
+	s, err := o.Timeline.at(all, o.Agent, which)
+	if err != nil {
+		return m, api.AsError(err).WithHint("polisctl timeline lists the checkpoints")
+	}
+	err = o.Timeline.Use(ctx, s.ID, func(s Stored) error {
+		m, err = o.Mount(ctx, s)
+		return err
+	})
+	return m, err
 }
 
 func (o Own) list(ctx context.Context) ([]api.Snapshot, error) {

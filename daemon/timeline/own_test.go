@@ -71,6 +71,21 @@ func TestAnAgentHasItsOwnCheckpointsOnly(t *testing.T) {
 		require.True(t, errors.As(err, &e))
 		require.Equal(t, "polisctl timeline lists the checkpoints", e.Hint)
 	}
+	var mounted []string
+	o.Mount = func(_ context.Context, s Stored) (api.SnapshotMount, error) {
+		mounted = append(mounted, s.ID)
+		return api.SnapshotMount{ID: s.ID, Inside: true}, nil
+	}
+	for _, which := range []string{old.ID, other.ID, "1h"} {
+		_, err = o.Do(t.Context(), api.TimelineRequest{Op: api.TimelineMount, Which: which})
+		require.Equal(t, api.CodeNotFound, api.CodeOf(err), which)
+	}
+	for _, which := range []string{"", mine.ID, "0s"} {
+		res, err := o.Do(t.Context(), api.TimelineRequest{Op: api.TimelineMount, Which: which})
+		require.NoError(t, err)
+		require.Equal(t, mine.ID, res.Mounted.ID)
+	}
+	require.Equal(t, []string{mine.ID, mine.ID, mine.ID}, mounted)
 	_, err = o.Do(t.Context(), api.TimelineRequest{Op: "steal"})
 	require.Equal(t, api.CodeBadRequest, api.CodeOf(err))
 }

@@ -18,6 +18,7 @@ func (t *Timeline) makeRoom(ctx context.Context, agent string) error {
 	if s, err := t.open(ctx, true); err != nil || s == nil || keep <= 0 {
 		return err
 	}
+	t.unused(ctx, agent)
 	t.mu.Lock()
 	var all, own []record
 	var added int64
@@ -27,7 +28,7 @@ func (t *Timeline) makeRoom(ctx context.Context, agent string) error {
 		}
 		added += r.Added
 		switch {
-		case r.Kept:
+		case r.Kept, r.InUse:
 		case IsCheckpoint(r.Snapshot):
 			all = append(all, r)
 		case r.Why == api.SnapshotByRestore && r.ByAgent: // another restore's has the only copy of what it replaced

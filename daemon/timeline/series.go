@@ -54,14 +54,15 @@ func (t *Timeline) refresh(last record, c *captured) error {
 	if c.from != "" || c.recorded.Cut == "" {
 		return nil // a cut before is still known, or none is
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	last, ok := t.records[last.ID] // as it is now: it can have been mounted since
+	if !ok {
+		return nil
+	}
 	delta := last.Delta
 	last.series = c.recorded
 	last.Delta = delta
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if _, ok := t.records[last.ID]; !ok {
-		return nil
-	}
 	if err := store.WriteJSON(t.recordFile(last.ID), last); err != nil {
 		return t.unsaved(last.Agent, err)
 	}

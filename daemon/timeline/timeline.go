@@ -64,6 +64,8 @@ type Timeline struct {
 	records map[string]record
 	// unread are records that cannot be read: nothing is collected while there are any.
 	unread []string
+	// mounting counts the calls of Use for a snapshot.
+	mounting map[string]int
 }
 
 // record is the file of a snapshot.
@@ -71,6 +73,8 @@ type record struct {
 	Version int `json:"version"`
 	api.Snapshot
 	series
+	// InUse: it was mounted in a sandbox, and may still be. It is not removed while Host.Mounted.
+	InUse bool `json:"in_use,omitempty"`
 }
 
 const recordVersion = 1

@@ -32,7 +32,10 @@ type host struct {
 	meet    func() // called while the agent is still, before the files are read
 	rules   string
 	set     *changed.Set // nil: nothing keeps what changes
+	mounted []string     // in the sandbox
 }
+
+func (h *host) Mounted(_ context.Context, _, id string) bool { return slices.Contains(h.mounted, id) }
 
 func (h *host) Still(ctx context.Context, agent, _ string, act func(context.Context, Tree) error) error {
 	if agent == "gone" {

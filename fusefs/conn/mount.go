@@ -28,6 +28,9 @@ type Options struct {
 	// Unchecked lets the kernel check no owner and mode: every process that reaches the mount may do
 	// everything. It is for a mount that only root reaches, by its path.
 	Unchecked bool
+	// Enter, if not nil, calls mount on a thread that is in another mount namespace, in which
+	// Mountpoint is, and returns its error.
+	Enter func(mount func() error) error
 	// Flags are more flags of mount(2), such as MS_RDONLY.
 	Flags uintptr
 	// Readers bounds the requests that are handled at the same time; 0 means
@@ -95,10 +98,19 @@ func Mount(fs FileSystem, o Options) (*Conn, error) {
 	if c.fd, err = unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0); err != nil {
 		return nil, fmt.Errorf("conn: open /dev/fuse (is the fuse module loaded?): %w", err)
 	}
-	if err = c.attach(); err == nil {
-		if err = c.init(); err != nil {
-			err = errors.Join(err, unix.Unmount(o.Mountpoint, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW))
+	mount := func() error {
+		err := c.attach()
+		if err == nil {
+			if err = c.init(); err != nil {
+				err = errors.Join(err, unix.Unmount(o.Mountpoint, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW))
+			}
 		}
+		return err
+	}
+	if o.Enter != nil {
+		err = o.Enter(mount)
+	} else {
+		err = mount()
 	}
 	if err != nil {
 		c.dropQueues()

@@ -8,6 +8,7 @@ import (
 	"os"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
@@ -16,7 +17,7 @@ import (
 )
 
 const (
-	// maxOpen bounds the open files of one mount.
+	// maxOpen bounds the open files of one mount, and the objects that are logged.
 	maxOpen = 1024
 	// readers bounds the requests that are handled at the same time.
 	readers      = 8
@@ -30,6 +31,7 @@ type FS struct {
 	nodes []node
 	conn  *conn.Conn
 	known known
+	keep  time.Duration // of names and attributes
 
 	mu   sync.Mutex
 	open map[uint64]*handle
@@ -40,7 +42,7 @@ type FS struct {
 type handle struct {
 	f     *os.File
 	parts *parts
-	hash  Hash
+	node  *node
 }
 
 // Mount mounts a tree and serves it until it is unmounted, by any process.
@@ -51,7 +53,13 @@ func Mount(c Config) (*FS, error) {
 	}
 	c.Entries = nil
 	fs := &FS{cfg: c, nodes: nodes, known: known{of: map[Hash]*parts{}}, open: map[uint64]*handle{}, told: map[Hash]bool{}}
-	fs.conn, err = conn.Mount(fs, conn.Options{Mountpoint: c.Mountpoint, FsName: c.FsName, Subtype: "polis-snapshot", MaxWrite: chunk, MaxBackground: 16, Readers: readers,
+	if fs.cfg.MaxOpen <= 0 {
+		fs.cfg.MaxOpen = maxOpen
+	}
+	if c.Rules == nil {
+		fs.keep = keep
+	}
+	fs.conn, err = conn.Mount(fs, conn.Options{Mountpoint: c.Mountpoint, Enter: c.Enter, FsName: c.FsName, Subtype: "polis-snapshot", MaxWrite: chunk, MaxBackground: 16, Readers: readers,
 		Flags: unix.MS_RDONLY | unix.MS_NOEXEC, Capabilities: capabilities, Log: c.Log, OnPanic: func(v any) { c.Log.Error("request for a snapshot not served", "panic", v) }})
 	if err != nil {
 		return nil, fmt.Errorf("storedtree: %w", err)
@@ -87,9 +95,9 @@ func (fs *FS) closeAll() {
 	}
 }
 
-// node returns the node of a number that the kernel gave.
+// node returns the node of a number that the kernel gave; nil for one that is hidden.
 func (fs *FS) node(id uint64) *node {
-	if id < fuse.FUSE_ROOT_ID || id >= uint64(len(fs.nodes)) {
+	if id < fuse.FUSE_ROOT_ID || id >= uint64(len(fs.nodes)) || !fs.visible(&fs.nodes[id]) {
 		return nil
 	}
 	return &fs.nodes[id]
@@ -97,8 +105,8 @@ func (fs *FS) node(id uint64) *node {
 
 func (fs *FS) entry(id uint64, out *fuse.EntryOut) {
 	out.NodeId, out.Generation, out.Attr = id, 1, fs.nodes[id].attr
-	out.SetEntryTimeout(keep)
-	out.SetAttrTimeout(keep)
+	out.SetEntryTimeout(fs.keep)
+	out.SetAttrTimeout(fs.keep)
 }
 
 // Lookup lets the kernel cache also that a name does not exist.
@@ -108,7 +116,10 @@ func (fs *FS) Lookup(_ *conn.Call, h *fuse.InHeader, name string, out *fuse.Entr
 		return fuse.Status(unix.ESTALE)
 	}
 	id, ok := n.at[name]
-	if !ok {
+	switch {
+	case fs.cfg.Rules != nil && (!ok || !fs.visible(&fs.nodes[id])):
+		return fuse.ENOENT
+	case !ok:
 		out.SetEntryTimeout(keep)
 		return fuse.OK
 	}
@@ -126,7 +137,7 @@ func (fs *FS) GetAttr(_ *conn.Call, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.
 		return fuse.Status(unix.ESTALE)
 	}
 	out.Attr = n.attr
-	out.SetTimeout(keep)
+	out.SetTimeout(fs.keep)
 	return fuse.OK
 }
 
@@ -135,6 +146,9 @@ func (fs *FS) Readlink(_ *conn.Call, h *fuse.InHeader, dest []byte) (int, fuse.S
 	n := fs.node(h.NodeId)
 	if n == nil || n.attr.Mode&unix.S_IFMT != unix.S_IFLNK {
 		return 0, fuse.EINVAL
+	}
+	if e := fs.mayRead(h.Pid, n); e != 0 {
+		return 0, fuse.Status(e)
 	}
 	x, s := fs.verified(n)
 	if !s.Ok() {
@@ -154,18 +168,26 @@ func (fs *FS) Open(_ *conn.Call, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status
 	if in.Flags&unix.O_ACCMODE != unix.O_RDONLY || in.Flags&unix.O_TRUNC != 0 {
 		return fuse.EROFS
 	}
+	if e := fs.mayRead(in.Pid, n); e != 0 {
+		return fuse.Status(e)
+	}
 	h, s := fs.verified(n)
 	if !s.Ok() {
 		return s
 	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	if len(fs.open) >= maxOpen {
+	if len(fs.open) >= fs.cfg.MaxOpen {
 		h.f.Close()
 		return fuse.Status(unix.ENFILE)
 	}
 	fs.last++
 	fs.open[fs.last] = h
+	if fs.cfg.Rules != nil && fs.cfg.Rules.Forbidden(n.path) { // RulesChanged has not seen it
+		delete(fs.open, fs.last)
+		h.f.Close()
+		return fuse.EACCES
+	}
 	out.Fh, out.OpenFlags = fs.last, fuse.FOPEN_KEEP_CACHE
 	return fuse.OK
 }
@@ -185,7 +207,7 @@ func (fs *FS) verified(n *node) (*handle, fuse.Status) {
 		}
 		fs.known.put(n.hash, p)
 	}
-	return &handle{f: f, parts: p, hash: n.hash}, fuse.OK
+	return &handle{f: f, parts: p, node: n}, fuse.OK
 }
 
 // status returns the errno for an error: EIO for anything but a lack of open files. Each object is
@@ -222,8 +244,11 @@ func (fs *FS) Read(_ *conn.Call, in *fuse.ReadIn, dest []byte) (int, fuse.Status
 	if h == nil {
 		return 0, fuse.EBADF
 	}
+	if fs.cfg.Rules != nil && fs.cfg.Rules.Forbidden(h.node.path) {
+		return 0, fuse.EACCES
+	}
 	n, err := h.parts.read(h.f, dest, int64(in.Offset))
-	return n, fs.status(h.hash, err)
+	return n, fs.status(h.node.hash, err)
 }
 
 // Release closes a file. The kernel has ended its reads.
@@ -236,43 +261,12 @@ func (fs *FS) Release(_ *conn.Call, in *fuse.ReleaseIn) {
 	}
 }
 
-// ReadDir lists a directory.
-func (fs *FS) ReadDir(_ *conn.Call, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
-	return fs.list(in, func(_ *node, e fuse.DirEntry) bool { return out.AddDirEntry(e) })
-}
-
-// ReadDirPlus lists it with what a look-up would return.
-func (fs *FS) ReadDirPlus(_ *conn.Call, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
-	return fs.list(in, func(dir *node, e fuse.DirEntry) bool {
-		slot := out.AddDirLookupEntry(e)
-		if slot == nil {
-			return false
-		}
-		*slot = fuse.EntryOut{}
-		if e.Name != "." && e.Name != ".." {
-			fs.entry(dir.at[e.Name], slot)
-		}
-		return true
-	})
-}
-
-func (fs *FS) list(in *fuse.ReadIn, add func(dir *node, e fuse.DirEntry) bool) fuse.Status {
-	dir := fs.node(in.NodeId)
-	if dir == nil || dir.at == nil {
-		return fuse.ENOTDIR
-	}
-	for i := min(in.Offset, uint64(len(dir.names))); i < uint64(len(dir.names)); i++ {
-		e := dir.names[i]
-		if e.Off = i + 1; !add(dir, e) {
-			break
-		}
-	}
-	return fuse.OK
-}
-
 // StatFs reports a full file system.
 func (fs *FS) StatFs(_ *conn.Call, _ *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
-	out.Bsize, out.Frsize, out.NameLen, out.Files = chunk, chunk, nameMax, uint64(len(fs.nodes)-fuse.FUSE_ROOT_ID)
+	out.Bsize, out.Frsize, out.NameLen = chunk, chunk, nameMax
+	if fs.cfg.Rules == nil {
+		out.Files = uint64(len(fs.nodes) - fuse.FUSE_ROOT_ID)
+	}
 	return fuse.OK
 }
 

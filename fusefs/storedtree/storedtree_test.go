@@ -44,9 +44,13 @@ func dir(path string) Entry { return Entry{Path: path, Type: unix.S_IFDIR, Mode:
 
 // mounted mounts a tree for the time of the test.
 func mounted(t *testing.T, o objects, entries ...Entry) (string, *FS) {
+	return mountedWith(t, o, nil, entries...)
+}
+
+func mountedWith(t *testing.T, o objects, r Rules, entries ...Entry) (string, *FS) {
 	need.Root(t)
 	at := t.TempDir()
-	f, err := Mount(Config{Entries: entries, Open: o.open, RootMode: 0o755, Time: time.Unix(1_700_000_000, 0), Mountpoint: at, FsName: "storedtree-test", Log: slog.New(slog.DiscardHandler)})
+	f, err := Mount(Config{Entries: entries, Open: o.open, RootMode: 0o755, Time: time.Unix(1_700_000_000, 0), Mountpoint: at, FsName: "storedtree-test", Rules: r, Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		_ = unix.Unmount(at, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW) // EINVAL: the test did

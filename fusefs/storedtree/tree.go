@@ -41,7 +41,24 @@ type Config struct {
 	Time time.Time
 	// Mountpoint is a directory; FsName is the source of the mount.
 	Mountpoint, FsName string
-	Log                *slog.Logger
+	// Rules decide what of the tree its readers see; nil: everything.
+	Rules Rules
+	// Enter, if not nil, calls mount on a thread of another mount namespace, in which Mountpoint is.
+	Enter func(mount func() error) error
+	// MaxOpen bounds the open files; 0 means 1024.
+	MaxOpen int
+	Log     *slog.Logger
+}
+
+// Rules decide about names and contents. They are called at every operation and can change at any time:
+// with them the kernel keeps no name. They must not block.
+type Rules interface {
+	// Visible reports whether a path exists for the readers.
+	Visible(path string, dir bool) bool
+	// Read is called when a process opens a file, or reads the target of a link.
+	Read(pid uint32, link bool, path string) unix.Errno
+	// Forbidden reports whether a file that is open must not be read any more.
+	Forbidden(path string) bool
 }
 
 // ErrTree reports entries that are no tree.
@@ -56,6 +73,7 @@ const keep = time.Hour
 const nameMax = 255
 
 type node struct {
+	path  string // "" for the top
 	attr  fuse.Attr
 	hash  Hash
 	names []fuse.DirEntry // of a directory; "." and ".." are the first two
@@ -71,7 +89,7 @@ func build(c *Config) ([]node, error) {
 	dirs := map[string]uint64{}
 	add := func(name string, e Entry, up uint64) uint64 {
 		id := uint64(len(nodes))
-		n := node{hash: e.Hash, attr: fuse.Attr{Ino: id, Size: uint64(e.Size), Blocks: uint64(e.Size+511) / 512, Mode: e.Type | e.Mode&0o7777, Nlink: 1, Blksize: chunk,
+		n := node{path: e.Path, hash: e.Hash, attr: fuse.Attr{Ino: id, Size: uint64(e.Size), Blocks: uint64(e.Size+511) / 512, Mode: e.Type | e.Mode&0o7777, Nlink: 1, Blksize: chunk,
 			Mtime: uint64(c.Time.Unix()), Atime: uint64(c.Time.Unix()), Ctime: uint64(c.Time.Unix()), Owner: fuse.Owner{Uid: c.UID, Gid: c.GID}}}
 		if e.Type == unix.S_IFDIR {
 			dirs[name] = id
@@ -106,6 +124,11 @@ func build(c *Config) ([]node, error) {
 		nodes[up].names = append(nodes[up].names, fuse.DirEntry{Name: base, Ino: id, Mode: e.Type})
 		if e.Type == unix.S_IFDIR {
 			nodes[up].attr.Nlink++
+		}
+	}
+	if c.Rules != nil {
+		for i := range nodes {
+			nodes[i].attr.Nlink = 1 // a directory has no count of directories that can be hidden
 		}
 	}
 	return nodes, nil

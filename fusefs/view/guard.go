@@ -181,14 +181,15 @@ const decideTries = 16
 func (g *Guard) Read(ctx context.Context, c fusefs.Caller, op fusefs.Op, path string) syscall.Errno {
 	for range decideTries {
 		swaps := g.swaps.Load()
-		if errno := g.read(ctx, c, op, path); errno != 0 || g.swaps.Load() == swaps {
+		if errno := g.read(ctx, c, op, path, true); errno != 0 || g.swaps.Load() == swaps {
 			return errno
 		}
 	}
 	return syscall.ESTALE
 }
 
-func (g *Guard) read(ctx context.Context, c fusefs.Caller, op fusefs.Op, path string) syscall.Errno {
+// read decides once. With ask, a person may be asked.
+func (g *Guard) read(ctx context.Context, c fusefs.Caller, op fusefs.Op, path string, ask bool) syscall.Errno {
 	if !clean(path) {
 		return g.refuse(c, op, false, Denial{Path: path, Code: CodePathTraversal}, syscall.EACCES)
 	}
@@ -204,6 +205,8 @@ func (g *Guard) read(ctx context.Context, c fusefs.Caller, op fusefs.Op, path st
 		return g.refuse(c, op, false, Denial{Path: path, Code: CodeHidden, Rule: d.Rule}, syscall.ENOENT)
 	case dir:
 		return 0 // names are metadata: git status lists files that it cannot read
+	case d.Read == policy.Ask && !ask:
+		return g.refuse(c, op, false, Denial{Path: path, Code: CodeNotApproved, Rule: d.Rule}, syscall.EACCES)
 	case d.Read == policy.Ask:
 		return g.ask(ctx, c, op, false, d.Rule, path)
 	}

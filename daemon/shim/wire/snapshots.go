@@ -5,8 +5,15 @@ import (
 	"time"
 )
 
-// SnapshotsVersion is the first that mounts snapshots.
-const SnapshotsVersion = 28
+// SnapshotsVersion is the first that mounts snapshots, InsideSnapshotsVersion the first that mounts them in the
+// sandbox.
+const SnapshotsVersion, InsideSnapshotsVersion = 28, 31
+
+// SnapshotsPath is where a sandbox sees its mounted snapshots.
+const SnapshotsPath = "/run/polis/snapshots"
+
+// InsideSnapshot is the path of a mounted snapshot in its sandbox.
+func InsideSnapshot(id string) string { return SnapshotsPath + "/" + id }
 
 // MountRequest mounts a snapshot of the agent's files, read-only.
 type MountRequest struct {
@@ -19,6 +26,9 @@ type MountRequest struct {
 	// At is an empty directory, without a symbolic link in its path; "" for one in the directory of the
 	// shim.
 	At string `json:"at,omitempty"`
+	// Inside mounts it in the sandbox, at InsideSnapshot, where it has what the agent's rules let it read. Since
+	// InsideSnapshotsVersion.
+	Inside bool `json:"inside,omitempty"`
 	// Time is the time of its files.
 	Time time.Time `json:"time"`
 }
@@ -27,6 +37,8 @@ type MountRequest struct {
 type Mounted struct {
 	ID string `json:"id"`
 	At string `json:"at"`
+	// Inside: in the sandbox.
+	Inside bool `json:"inside,omitempty"`
 }
 
 // snapshotType is the type of a mounted snapshot in the kernel's table.

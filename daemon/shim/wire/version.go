@@ -39,9 +39,10 @@ import "fmt"
 //	28 POST /v1/snapshots and DELETE /v1/snapshots/{id}; Status has Snapshots
 //	29 settings have Record
 //	30 Services have RequestsPerMinute
+//	31 POST /v1/snapshots has Inside, DELETE /v1/snapshots/{id}?inside=true
 const (
 	// Version is what a shim of this build speaks.
-	Version = 30
+	Version = 31
 	// UDPVersion is the first that has port maps of UDP.
 	UDPVersion = 5
 	// MinVersion is the oldest that this build's daemon and shim understand.
