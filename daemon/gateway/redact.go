@@ -5,17 +5,30 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
+	"html"
+	"html/template"
 	"io"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 )
 
-// forms returns a key as services and proxies repeat it in errors: as it is, with escapes of JSON or of
+// forms returns a key as services and proxies repeat it in errors: as it is, with escapes of JSON, of HTML or of
 // addresses, in hexadecimal digits, and as a part of what is in base64. A form that no service uses by
 // accident is not among them: a service has the key, and could send it anywhere.
 func forms(key string) [][]byte {
-	all := []string{key, strings.ReplaceAll(key, "/", `\/`), url.QueryEscape(key), url.PathEscape(key), hex.EncodeToString([]byte(key)), strings.ToUpper(hex.EncodeToString([]byte(key)))}
+	all := []string{key, strings.ReplaceAll(key, "/", `\/`), hex.EncodeToString([]byte(key)), strings.ToUpper(hex.EncodeToString([]byte(key)))}
+	for _, escaped := range []string{url.QueryEscape(key), url.PathEscape(key), strings.ReplaceAll(url.QueryEscape(key), "~", "%7E")} {
+		all = append(all, escaped, escape.ReplaceAllStringFunc(escaped, strings.ToLower))
+	}
+	all = append(all, html.EscapeString(key), template.HTMLEscapeString(key), strings.ReplaceAll(html.EscapeString(key), "+", "&#43;"))
+	// What encoders of JSON write by its number: none of them, those of Go and Ruby, of PHP, of Java and of .NET.
+	for _, numbered := range []string{"", "<>&", "<>&'\"", "<>&'=", "\"<>&'+`"} {
+		for _, number := range []string{`\u%04x`, `\u%04X`} {
+			all = append(all, inJSON(key, numbered, number, "/"), inJSON(key, numbered, number, `\/`))
+		}
+	}
 	var upper, lower strings.Builder
 	for _, c := range []byte(key) {
 		fmt.Fprintf(&upper, "%%%02X", c)
@@ -34,6 +47,27 @@ func forms(key string) [][]byte {
 		out = append(out, []byte(f))
 	}
 	return out
+}
+
+// escape is one of an address.
+var escape = regexp.MustCompile(`%[0-9A-F]{2}`)
+
+// inJSON writes a key as a part of a text in JSON: some characters by their number, and the slash in this form.
+func inJSON(key, numbered, number, slash string) string {
+	var out strings.Builder
+	for _, c := range key {
+		switch {
+		case strings.ContainsRune(numbered, c):
+			fmt.Fprintf(&out, number, c)
+		case c == '"' || c == '\\':
+			out.WriteString(`\` + string(c))
+		case c == '/':
+			out.WriteString(slash)
+		default:
+			out.WriteRune(c)
+		}
+	}
+	return out.String()
 }
 
 // redactor reads an answer and replaces the key in it by asterisks. It holds back bytes only while
