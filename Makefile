@@ -130,6 +130,10 @@ bench-patrol: build ## what the patrol of 100 agents costs, how soon dead shims 
 bench-gateway: build ## what the model gateway costs: the first token, 50 streams, and the counts of 10,000 requests (as root)
 	POLIS_BIN=$(CURDIR)/$(BIN) $(GO) test -tags '$(TAGS)' -run '^$$' -bench '^BenchmarkGateway$$' -benchtime 1x -count=1 -timeout 15m ./e2e
 
+.PHONY: bench-timeline
+bench-timeline: build ## what the audit adds to a build, first writes after a checkpoint, snapshots beside git add, checkpoints in large trees (as root; BENCH=Audit, Snapshot or Checkpoints for one of them)
+	POLIS_BIN=$(CURDIR)/$(BIN) $(GO) test -tags '$(TAGS)' -run '^$$' -bench '^Benchmark$(or $(BENCH),(Audit|Snapshot|Checkpoints))$$' -benchtime 1x -count=1 -timeout 15m ./e2e
+
 .PHONY: bench-approvals
 bench-approvals: build ## what questions cost: answers, lists, rules, and operations beside a thousand that wait (as root)
 	POLIS_BIN=$(CURDIR)/$(BIN) $(GO) test -tags '$(TAGS)' -run '^$$' -bench '^BenchmarkApprovals$$' -benchtime 1x -count=1 -timeout 15m ./e2e

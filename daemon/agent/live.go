@@ -34,10 +34,13 @@ func (m *Manager) live(ctx context.Context, a *Agent) api.Agent {
 	m.isolation(&v)
 	v.PidsLimit, v.CPUWeight, v.CPUPercent, v.IOWeight = l.Pids, l.CPUWeight, l.CPUPercent, l.IOWeight
 	v.DiskLimitMB, v.DiskLimitFiles, v.ConnectionsLimit = l.DiskMB, l.DiskFiles, l.Connections
-	if r, ok := counters.Read(a.WS.Root.Logs(v.Name), v.CreatedAt); ok {
-		v.Counters, v.Times = &r.Counters, &r.Times
+	kept := func() {
+		if r, ok := counters.Read(a.WS.Root.Logs(v.Name), v.CreatedAt); ok {
+			v.Counters, v.Times = &r.Counters, &r.Times
+		}
 	}
 	if !up {
+		kept()
 		return v
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
@@ -54,6 +57,8 @@ func (m *Manager) live(ctx context.Context, a *Agent) api.Agent {
 		if left, err := m.leftoversOf(ctx, sh, st); err == nil {
 			v.Leftovers = left
 		}
+	} else {
+		kept()
 	}
 	return v
 }
