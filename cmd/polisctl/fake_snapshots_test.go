@@ -53,6 +53,9 @@ func (f *fake) snapshotRoutes(mux *http.ServeMux) {
 		if req.DryRun {
 			res.Before = ""
 		}
+		if req.Branch {
+			res.Refs = []api.RefMoved{{Ref: "HEAD", From: strings.Repeat("ab", 20), To: "ref: refs/heads/agent/evil\x1b[2J"}, {Ref: "refs/heads/agent/claude", From: strings.Repeat("cd", 20), To: strings.Repeat("ef", 20)}}
+		}
 		if req.To == "never" {
 			refuse(w, api.Errorf(api.CodeNotFound, "agent %s has no checkpoint %q", g.Name, req.To).WithHint("polisctl timeline %s lists the checkpoints", g.Name))
 			return

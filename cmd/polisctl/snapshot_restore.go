@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -179,7 +180,7 @@ func restoredView(r api.SnapshotRestored, dry bool, undo string) view {
 	r.Paths = list(r.Paths)
 	return view{json: r, names: r.Paths, human: func(p *page) {
 		switch {
-		case r.Changed == 0:
+		case r.Changed == 0 && r.Before == "" && len(r.Refs) == 0:
 			p.line("agent %s has these files already", r.Agent)
 			return
 		case dry:
@@ -193,10 +194,21 @@ func restoredView(r api.SnapshotRestored, dry bool, undo string) view {
 		if more := r.Changed - len(r.Paths); more > 0 {
 			p.line("  and %d more", more)
 		}
+		for _, m := range r.Refs {
+			p.line("  %s from %s to %s", m.Ref, refValue(m.From), refValue(m.To))
+		}
 		if r.Before != "" {
 			p.line("to undo it: %s", undo)
 		}
 	}}
+}
+
+// refValue is a commit, shortened, or the name of a ref.
+func refValue(v string) string {
+	if name, symbolic := strings.CutPrefix(v, "ref: "); symbolic {
+		return name
+	}
+	return short(v)
 }
 
 func (a *app) snapshotRmCmd() *cobra.Command {

@@ -121,13 +121,20 @@ In a sandbox it makes a checkpoint of the agent itself, and NAME is left out.`,
 func (a *app) rewindCmd() *cobra.Command {
 	var req api.RewindRequest
 	cmd := &cobra.Command{
-		Use:   "rewind [NAME] [PATH]... [--to WHEN] [--dry-run]",
+		Use:   "rewind [NAME] [PATH]... [--to WHEN] [--branch] [--dry-run]",
 		Short: "Bring an agent's files back to an earlier state",
 		Long: `Bring the files of agent NAME, or only PATHs relative to the repository, back to a
 checkpoint: the last one, or the one that --to names. WHEN is the ID of a checkpoint or
 snapshot, a time such as 5m (the state five minutes ago), "before task 3", "before
 merge 12", "before tool Bash" or "before rebase". Files that were made since then are
 removed; files that git ignores stay. The branch and the index do not move.
+
+With --branch they do: HEAD, the index, the agent's branch and the other refs of its
+own are brought back, too. Refs that it made since stay, and so does its stash; one that
+it deleted is not made again. No commit is lost: the checkpoint of the state before
+keeps those that the refs had. The branch is not moved while it is in the merge queue,
+if it was merged since, in the middle of a merge or rebase of the agent, and if the
+agent's rules withhold files.
 
 The state before is saved in a checkpoint first, so that a rewind can be undone. The
 agent's processes are frozen meanwhile. If another agent has locked a file that would
@@ -137,10 +144,12 @@ In a sandbox an agent rewinds itself, and NAME is left out. Its rules hold: if t
 not let it write a path that would change, nothing is changed. It can do so every few
 seconds, and undo the last 50 of its rewinds.`,
 		Example: `  polisctl rewind claude --to "before task 3"
-  polisctl rewind claude src --to 10m --dry-run`,
+  polisctl rewind claude src --to 10m --dry-run
+  polisctl rewind claude --branch --to "before task 3"`,
 		Args: a.takesAgent(-1), ValidArgsFunction: a.completeAgents,
 	}
 	cmd.Flags().StringVar(&req.To, "to", "", "`WHEN`: an ID, a time ago, or \"before task N\"")
+	cmd.Flags().BoolVar(&req.Branch, "branch", false, "bring HEAD, the index and the refs back, too; not with PATHs")
 	cmd.Flags().BoolVar(&req.DryRun, "dry-run", false, "show what would change, and change nothing")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := checkText("to", req.To, maxText); err != nil && req.To != "" {
@@ -151,6 +160,12 @@ seconds, and undo the last 50 of its rewinds.`,
 			undo := "polisctl rewind --to "
 			if name != "" {
 				req.Paths, undo = args[1:], "polisctl rewind "+name+" --to "
+			}
+			if req.Branch {
+				if len(req.Paths) > 0 {
+					return usagef("--branch and paths cannot be used together")
+				}
+				undo = strings.Replace(undo, " --to", " --branch --to", 1)
 			}
 			p := a.progress("rewinding " + whose(name))
 			defer p.done()

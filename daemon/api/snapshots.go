@@ -68,10 +68,15 @@ type Snapshot struct {
 	// Branch and Commit are where the agent was.
 	Branch string `json:"branch,omitempty"`
 	Commit string `json:"commit,omitempty"`
-	Files  int    `json:"files"`
-	Links  int    `json:"links"`
-	Dirs   int    `json:"directories"`
-	Bytes  int64  `json:"bytes"` // of the files
+	// Head is where HEAD was: "ref: refs/heads/NAME", or a commit. Refs are the refs of the agent's own, by their
+	// full names, and "refs/stash", with the objects that they named. Their commits are kept as long as the
+	// checkpoint. Head is "" if they are not known.
+	Head  string            `json:"head,omitempty"`
+	Refs  map[string]string `json:"refs,omitempty"`
+	Files int               `json:"files"`
+	Links int               `json:"links"`
+	Dirs  int               `json:"directories"`
+	Bytes int64             `json:"bytes"` // of the files
 	// Added is how many bytes the store grew by.
 	Added int64 `json:"added_bytes"`
 	// LeftOut is the number of pipes, sockets and devices, which no snapshot has.
@@ -172,6 +177,8 @@ type RewindRequest struct {
 	// To is the ID of a checkpoint or snapshot, a duration such as "5m" for the state so long ago, or
 	// "before task N", "before merge N", "before tool NAME" or "before rebase"; "" is the last checkpoint.
 	To string `json:"to,omitempty"`
+	// Branch brings back HEAD, the index and the refs of the agent's own, too; not with Paths.
+	Branch bool `json:"branch,omitempty"`
 	// Paths and DryRun are as in SnapshotRestoreRequest.
 	Paths  []string `json:"paths,omitempty"`
 	DryRun bool     `json:"dry_run,omitempty"`
@@ -188,4 +195,13 @@ type SnapshotRestored struct {
 	Changed int      `json:"changed"`
 	Paths   []string `json:"paths"`
 	StillMS int64    `json:"still_ms,omitempty"`
+	// Refs are HEAD and the refs that were moved, with RewindRequest.Branch.
+	Refs []RefMoved `json:"refs,omitempty"`
+}
+
+// RefMoved is a ref, or HEAD, and where it was and is. From and To are commits, or "ref: NAME".
+type RefMoved struct {
+	Ref  string `json:"ref"`
+	From string `json:"from"`
+	To   string `json:"to"`
 }

@@ -64,7 +64,7 @@ func (t *Timeline) checkpoint(ctx context.Context, agent string, mark Mark, limi
 	if last, same := t.unchanged(w, c); same && !mark.named(last.Snapshot) {
 		return last.Snapshot, false, t.refresh(last, c)
 	}
-	if err := w.commit(); err != nil {
+	if err := w.commit(ctx); err != nil {
 		return api.Snapshot{}, false, err
 	}
 	failpoint.Hit("checkpoint:done")
@@ -93,7 +93,7 @@ func (t *Timeline) readAhead(ctx context.Context, agent string, mark Mark) (stri
 		return "", err
 	}
 	failpoint.Hit("checkpoint:ahead")
-	err = w.commit()
+	err = w.commit(ctx)
 	return w.rec.ID, err
 }
 
@@ -107,6 +107,7 @@ func (w *writer) take(ctx context.Context, tree Tree) (*captured, error) {
 		return nil, w.t.scanFailed(w.rec.Agent, err)
 	}
 	w.got, w.rec.Branch, w.rec.Commit, w.rec.LeftOut, w.rec.Whole = c, tree.Branch, tree.Commit, c.leftOut, c.whole
+	w.refs(tree)
 	if c.changed != nil {
 		all := c.changed.Paths()
 		w.rec.ChangedCount = len(all)
@@ -152,5 +153,5 @@ func (t *Timeline) Rewind(ctx context.Context, agent string, req api.RewindReque
 	if err != nil {
 		return api.SnapshotRestored{}, err
 	}
-	return t.Restore(ctx, s.ID, api.SnapshotRestoreRequest{Paths: req.Paths, DryRun: req.DryRun})
+	return t.rewind(ctx, s.ID, req, false)
 }

@@ -55,7 +55,7 @@ func (t *Timeline) create(ctx context.Context, agent string, req api.SnapshotReq
 		return api.Snapshot{}, err
 	}
 	failpoint.Hit("snapshot:read")
-	if err := w.commit(); err != nil {
+	if err := w.commit(ctx); err != nil {
 		return api.Snapshot{}, err
 	}
 	failpoint.Hit("snapshot:done")
@@ -128,6 +128,7 @@ func (w *writer) scan(ctx context.Context, tree Tree, also *snapshot.Manifest) e
 		return w.t.scanFailed(w.rec.Agent, err)
 	}
 	w.state, w.rec.LeftOut, w.rec.Branch, w.rec.Commit = m, left, tree.Branch, tree.Commit
+	w.refs(tree)
 	w.totals()
 	return nil
 }
@@ -214,12 +215,13 @@ func (w *writer) totals() {
 }
 
 // commit makes the snapshot exist.
-func (w *writer) commit() error {
+func (w *writer) commit(ctx context.Context) error {
 	t := w.t
 	rec := record{Version: recordVersion}
 	if err := w.list(&rec); err != nil {
 		return t.scanFailed(w.rec.Agent, err)
 	}
+	w.keepCommits(ctx)
 	w.rec.Added = w.batch.Added()
 	if err := w.batch.Commit(); err != nil {
 		return t.unsaved(w.rec.Agent, err)

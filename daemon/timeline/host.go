@@ -3,10 +3,12 @@ package timeline
 import (
 	"context"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"syscall"
 
+	"polis/daemon/api"
 	"polis/daemon/shim/wire"
 	"polis/daemon/snapshot"
 )
@@ -23,6 +25,10 @@ type Host interface {
 	Read(ctx context.Context, agent string, act func(context.Context, Tree) error) error
 	// Writable makes the files that Still opens ones that can be changed.
 	Writable(ctx context.Context, agent string) error
+	// KeepCommits keeps commits of the agent, with what they reach, until DropCommits is called with a function
+	// that does not report them as needed.
+	KeepCommits(ctx context.Context, agent string, commits []string) error
+	DropCommits(ctx context.Context, needed func(agent, commit string) bool) error
 	// Lock takes the write leases of paths for the agent; it waits for no other holder. release gives
 	// back what was taken.
 	Lock(ctx context.Context, agent string, paths []string) (release func(), err error)
@@ -53,10 +59,24 @@ type Tree struct {
 	Note    func(ctx context.Context, paths []string) error
 	// Index opens the index of the agent's git: fs.ErrNotExist if there is none. May be nil.
 	Index func() (Index, error)
+	// Git is where the agent's git is; nil if that is not known.
+	Git *Git
 	// Owner owns what is restored.
 	Owner snapshot.Owner
 	// Changed makes the view show what was changed below it.
 	Changed func(context.Context) error
+}
+
+// Git is HEAD and the refs of an agent.
+type Git struct {
+	// Head and Refs are as in api.Snapshot.
+	Head string
+	Refs map[string]string
+	// Movable returns an error unless the refs can be brought to where to has them. Moves returns which would be
+	// moved. Move moves them, and makes the index what index writes; nil: what HEAD has.
+	Movable func(ctx context.Context, to api.Snapshot) error
+	Moves   func(to api.Snapshot) []api.RefMoved
+	Move    func(ctx context.Context, to api.Snapshot, index func(io.Writer) error) error
 }
 
 // ChangesOf returns what a shim answered.

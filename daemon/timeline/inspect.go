@@ -222,7 +222,7 @@ func (t *Timeline) Collect(ctx context.Context) error {
 			t.Log.Info("contents that no snapshot needs were removed", "workspace", t.Workspace, "objects", swept.Objects, "bytes", swept.Bytes)
 		}
 	}
-	return errors.Join(err, b.Close())
+	return errors.Join(err, b.Close(), t.dropCommits(ctx))
 }
 
 func (t *Timeline) expired(before time.Time) (ids []string) {

@@ -43,7 +43,7 @@ func (o Own) Do(ctx context.Context, req api.TimelineRequest) (api.TimelineRespo
 		if err := t.makeRoom(ctx, o.Agent); err != nil {
 			return api.TimelineResponse{}, err
 		}
-		res, err := t.restore(ctx, s.ID, api.SnapshotRestoreRequest{Paths: req.Rewind.Paths, DryRun: req.Rewind.DryRun}, restorer{own: true})
+		res, err := t.rewind(ctx, s.ID, *req.Rewind, true)
 		return api.TimelineResponse{Restored: &res}, err
 	case api.TimelineMount:
 		m, err := o.mount(ctx, req.Which)

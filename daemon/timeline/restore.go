@@ -28,6 +28,7 @@ type intent struct {
 	Agent    string   `json:"agent"`
 	Snapshot string   `json:"snapshot"`
 	Paths    []string `json:"paths,omitempty"`
+	Branch   bool     `json:"branch,omitempty"`
 }
 
 func (t *Timeline) intents() string                { return filepath.Join(t.Dir, "restoring") }
@@ -81,7 +82,7 @@ func (r *restorer) held(ctx context.Context, rec api.Snapshot, still Still) (api
 	if err != nil {
 		return api.SnapshotRestored{}, err
 	}
-	out := api.SnapshotRestored{ID: id, Agent: rec.Agent, Before: w.rec.ID, Changed: len(r.steps), Paths: []string{}, StillMS: r.still.Milliseconds()}
+	out := api.SnapshotRestored{ID: id, Agent: rec.Agent, Before: w.rec.ID, Changed: len(r.steps), Paths: []string{}, StillMS: r.still.Milliseconds(), Refs: r.moves}
 	seen := map[string]bool{}
 	for i := range r.steps {
 		if p := r.steps[i].Path(); !seen[p] && len(out.Paths) < maxNames {
@@ -89,9 +90,9 @@ func (r *restorer) held(ctx context.Context, rec api.Snapshot, still Still) (api
 			out.Paths = append(out.Paths, p)
 		}
 	}
-	if len(r.steps) > 0 && !req.DryRun {
+	if (len(r.steps) > 0 || r.moving()) && !req.DryRun {
 		t.publish(api.Event{Type: api.EventSnapshotRestored, Agent: rec.Agent, Message: fmt.Sprintf("%s of agent %s restored from snapshot %s; the state before is snapshot %s", api.Count(out.Changed, "path"), rec.Agent, id, out.Before),
-			Data: map[string]any{"snapshot": id, "before": out.Before, "workspace": t.Workspace, "changed": out.Changed}})
+			Data: map[string]any{"snapshot": id, "before": out.Before, "workspace": t.Workspace, "changed": out.Changed, "refs": out.Refs}})
 	}
 	return out, nil
 }
@@ -108,8 +109,12 @@ type restorer struct {
 	// again: files can have changed already, below a view that has not been notified. own: the agent itself
 	// asks, and its rules hold.
 	again, own bool
-	steps      []snapshot.Step
-	still      time.Duration
+	// branch: HEAD, the index and the refs are brought back, too. moves are how.
+	branch bool
+	to     record
+	moves  []api.RefMoved
+	steps  []snapshot.Step
+	still  time.Duration
 }
 
 // run restores while the agent is still.
@@ -129,7 +134,10 @@ func (r *restorer) run(ctx context.Context, tree Tree) (err error) {
 	if r.again {
 		defer r.changed(ctx, tree)
 	}
-	if len(r.steps) == 0 || r.req.DryRun {
+	if err := r.planRefs(ctx, tree); err != nil {
+		return err
+	}
+	if len(r.steps) == 0 && !r.moving() || r.req.DryRun {
 		return nil
 	}
 	if err := r.available(); err != nil {
@@ -152,6 +160,9 @@ func (r *restorer) run(ctx context.Context, tree Tree) (err error) {
 	}
 	err = snapshot.Apply(actx, tree.Root, r.steps, t.objects, tree.Owner)
 	cancel()
+	if err == nil && r.moving() {
+		err = r.moveRefs(ctx, tree)
+	}
 	if err != nil {
 		err = r.undo(ctx, tree, err)
 		release()
@@ -226,7 +237,7 @@ func (r *restorer) leases(tree Tree) []string {
 
 // prepare saves the state before and notes what follows.
 func (r *restorer) prepare(ctx context.Context, tree Tree) error {
-	if err := r.w.commit(); err != nil {
+	if err := r.w.commit(ctx); err != nil {
 		return err
 	}
 	t := r.t
@@ -241,7 +252,7 @@ func (r *restorer) prepare(ctx context.Context, tree Tree) error {
 	}
 	err := os.Mkdir(t.intents(), 0o700)
 	if err == nil || errors.Is(err, fs.ErrExist) {
-		err = store.WriteJSON(t.intentFile(r.w.rec.Agent), intent{r.w.rec.Agent, r.id, r.req.Paths})
+		err = store.WriteJSON(t.intentFile(r.w.rec.Agent), intent{r.w.rec.Agent, r.id, r.req.Paths, r.branch})
 	}
 	if err != nil {
 		return t.unsaved(r.w.rec.Agent, err)

@@ -43,7 +43,7 @@ func (t *Timeline) Resume(ctx context.Context, exists func(agent string) bool) (
 			errs = append(errs, os.Remove(file))
 			continue
 		}
-		if _, err := t.restore(ctx, in.Snapshot, api.SnapshotRestoreRequest{Paths: in.Paths}, restorer{again: true}); err != nil {
+		if _, err := t.restore(ctx, in.Snapshot, api.SnapshotRestoreRequest{Paths: in.Paths}, restorer{again: true, branch: in.Branch}); err != nil {
 			if api.CodeOf(err) == api.CodeNotFound { // the snapshot was removed
 				err = errors.Join(err, os.Remove(file))
 			}

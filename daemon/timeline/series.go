@@ -32,7 +32,7 @@ func (t *Timeline) unchanged(w *writer, c *captured) (record, bool) {
 	if c.state != nil && !c.nothing { // the whole tree was read
 		last, ok = t.newest(func(r *record) bool { return r.Agent == w.rec.Agent && IsCheckpoint(r.Snapshot) })
 	}
-	ok = ok && !last.Loose && last.Commit == w.rec.Commit && last.IndexStamp == c.recorded.IndexStamp
+	ok = ok && !last.Loose && last.Commit == w.rec.Commit && last.IndexStamp == c.recorded.IndexStamp && sameRefs(last.Snapshot, w.rec)
 	return last, ok && t.same(last, c)
 }
 

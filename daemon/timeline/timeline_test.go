@@ -33,6 +33,7 @@ type host struct {
 	rules   string
 	set     *changed.Set // nil: nothing keeps what changes
 	mounted []string     // in the sandbox
+	git     *gitState    // nil: it is not known
 }
 
 func (h *host) Mounted(_ context.Context, _, id string) bool { return slices.Contains(h.mounted, id) }
@@ -55,6 +56,9 @@ func (h *host) Still(ctx context.Context, agent, _ string, act func(context.Cont
 		Changed:  func(context.Context) error { h.changed++; return nil }}
 	if h.set != nil {
 		h.keep(&tree, root)
+	}
+	if h.git != nil {
+		tree.Git, tree.Commit = h.git.tree(h), h.git.refs["refs/heads/agent/a"]
 	}
 	return act(ctx, tree)
 }

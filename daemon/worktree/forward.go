@@ -147,6 +147,11 @@ func (w *Workspace) busyWith(agent, branch string) (string, error) {
 	if strings.TrimSpace(head) != "ref: "+git.Branch(branch) {
 		return "it is not on its branch", nil
 	}
+	return unfinishedIn(root)
+}
+
+// unfinishedIn returns the unfinished git operation of a worktree, "" if there is none.
+func unfinishedIn(root *os.Root) (string, error) {
 	for _, name := range []string{"MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply", "BISECT_LOG", "index.lock"} {
 		if _, err := root.Lstat(name); err == nil {
 			return "git is in the middle of something: " + name, nil
