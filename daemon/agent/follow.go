@@ -151,6 +151,9 @@ func (m *Manager) handleEvent(ctx context.Context, sh Shim, a *Agent, e api.Even
 	case wire.EventKeyRefused:
 		m.keyRefused(a, e)
 		return
+	case wire.EventModelStop:
+		m.wg.Go(func() { m.budgetSpent(a, e) })
+		return
 	case wire.EventModelPause:
 		m.modelPaused(a, e)
 		return

@@ -70,6 +70,7 @@ func (m *Manager) adoptFrozen(ctx context.Context, a *Agent, sh Shim, f *api.Fro
 	case f.By == api.FrozenByPatrol:
 		m.Log.Warn("agent was left frozen by the patrol of an earlier polisd, and is thawed", "agent", a.Name(), "since", f.At)
 		m.thawPatrol(ctx, a, sh)
+	case f.By == api.FrozenByBudget: // its question is among the approvals
 	case m.Froze != nil:
 		m.Froze(a, f)
 	}
@@ -113,7 +114,7 @@ func (m *Manager) frozeEvent(ctx context.Context, sh Shim, a *Agent) {
 	if err != nil || m.Froze == nil {
 		return // the next adoption reads it
 	}
-	if st.Frozen == nil || st.Frozen.By != api.FrozenByPatrol {
+	if st.Frozen == nil || st.Frozen.By == api.FrozenByBreaker {
 		m.Froze(a, st.Frozen)
 	}
 }

@@ -14,11 +14,12 @@ const (
 	ApprovalGit    ApprovalKind = "git"    // an exchange with a remote
 	ApprovalLock   ApprovalKind = "lock"   // a lock of a tree
 	ApprovalMemory ApprovalKind = "memory" // more memory
+	ApprovalBudget ApprovalKind = "budget" // a larger budget for models
 )
 
 // ApprovalKinds are all of them.
 func ApprovalKinds() []ApprovalKind {
-	return []ApprovalKind{ApprovalTool, ApprovalRead, ApprovalWrite, ApprovalEgress, ApprovalGit, ApprovalLock, ApprovalMemory}
+	return []ApprovalKind{ApprovalTool, ApprovalRead, ApprovalWrite, ApprovalEgress, ApprovalGit, ApprovalLock, ApprovalMemory, ApprovalBudget}
 }
 
 // ToolClass is what a tool of an agent's program does. It follows from the tool's name.

@@ -206,9 +206,10 @@ const (
 	// A case of the patrol was opened, changed or resolved; `data.case` is the case, `data.change` is
 	// `opened`, `updated` or `resolved`.
 	EventCase = "patrol:case"
-	// A circuit breaker froze the processes of an agent.
+	// The processes of an agent were frozen; `data.frozen.by` is `breaker` (a circuit breaker), or `budget`: its
+	// model budget is spent, and it asks for more.
 	EventFrozen = "agent:frozen"
-	// A person thawed the processes of an agent.
+	// A person thawed the processes of an agent, or answered the question about its budget.
 	EventThawed = "agent:thawed"
 	// The patrol decided about an ephemeral agent whose work has ended; `data.cleanup` has the status
 	// that the agent reported, the measured one, the evidence, the action (`remove`, `keep`,

@@ -6,6 +6,7 @@ import "time"
 const (
 	FrozenByPatrol  = "patrol"  // for the moment in which the patrol decides; ends by itself
 	FrozenByBreaker = "breaker" // a circuit breaker of its role tripped; a person ends it
+	FrozenByBudget  = "budget"  // its model budget is spent; the answer to its question ends it
 )
 
 // Frozen says that the processes of an agent are frozen.

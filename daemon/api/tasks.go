@@ -68,6 +68,7 @@ const (
 	EndComplete TaskEnd = "task_complete" // the agent's own message, by hook or protocol
 	EndStop     TaskEnd = "stop"          // its agent was stopped
 	EndCancel   TaskEnd = "cancel"        // a person cancelled it
+	EndBudget   TaskEnd = "budget"        // its model budget was spent (on_budget = "stop")
 	EndLost     TaskEnd = "lost"          // its sandbox ended, and nobody saw how it did
 )
 

@@ -38,7 +38,18 @@ type Gateway struct {
 	// Services are the names of those that are no model services, likewise.
 	Services []string `toml:"services"`
 	setting.ModelBudget
+	// OnBudget is one of setting.BudgetEnds; "" is what was not set. BudgetStep is how much an approval
+	// raises a spent budget by, in percent of it; 0 is what was not set.
+	OnBudget   string `toml:"on_budget"`
+	BudgetStep int    `toml:"budget_step"`
 }
+
+func defaultGateway() Gateway {
+	return Gateway{OnBudget: setting.BudgetRefuse, BudgetStep: defaultBudgetStep}
+}
+
+// defaultBudgetStep is in percent. 0 would raise nothing.
+const defaultBudgetStep = 50
 
 // TypeGateway is how the program of a base type uses a model service. In values, "{url}" is the address
 // of the endpoint in the sandbox, and "{key}" a word that is no key.
@@ -75,6 +86,7 @@ func (c *Config) GatewayOf(role string) Gateway {
 	}
 	g.RequestsPerMinute = cmp.Or(over.RequestsPerMinute, g.RequestsPerMinute)
 	g.TaskTokens, g.DayTokens = cmp.Or(over.TaskTokens, g.TaskTokens), cmp.Or(over.DayTokens, g.DayTokens)
+	g.OnBudget, g.BudgetStep = cmp.Or(over.OnBudget, g.OnBudget), cmp.Or(over.BudgetStep, g.BudgetStep, defaultBudgetStep)
 	g.TaskMoney, g.DayMoney = cmp.Or(over.TaskMoney, g.TaskMoney), cmp.Or(over.DayMoney, g.DayMoney)
 	return g
 }
@@ -131,6 +143,12 @@ func (c *Config) checkGateway() error {
 		}
 		if g.RequestsPerMinute < 0 || g.RequestsPerMinute > maxPerMinute {
 			return bad(table+".requests_per_minute", g.RequestsPerMinute, "must be from 0 (no limit) to 100000")
+		}
+		if g.OnBudget != "" && !slices.Contains(setting.BudgetEnds(), g.OnBudget) {
+			return bad(table+".on_budget", api.Shorten(g.OnBudget, 64), fmt.Sprintf("must be one of %q", setting.BudgetEnds()))
+		}
+		if g.BudgetStep < 0 || g.BudgetStep > 1000 {
+			return bad(table+".budget_step", g.BudgetStep, "must be from 0 (the default) to 1000")
 		}
 		for field, n := range map[string]int64{"task_tokens": g.TaskTokens, "day_tokens": g.DayTokens} {
 			if n < 0 || n > 1e15 {

@@ -18,6 +18,7 @@ import (
 
 	"polis/daemon/gateway/budget"
 	"polis/daemon/gateway/ledger"
+	"polis/daemon/gateway/raise"
 	"polis/daemon/gateway/rawconn"
 	"polis/daemon/gateway/recording"
 	"polis/daemon/setting"
@@ -50,6 +51,14 @@ type Gateway struct {
 	// Reached is called with the state of a budget that has reached budget.Warn or 100 percent, once
 	// each for a task and a day. It must not block.
 	Reached func(budget.State)
+	// Ask asks a person to raise a budget that is spent to a value, and waits for the answer. With an error
+	// nobody was asked.
+	Ask func(ctx context.Context, st budget.State, to float64) (raised bool, err error)
+	// Stop is called when a budget is spent that ends the agent's work, and no answer is open. It must not
+	// block.
+	Stop func(budget.State)
+	// Raises has the bounds that a person raised; nil: there are none.
+	Raises *raise.Store
 	// Limited is called when a service has asked for a pause. It must not block.
 	Limited func(service string, until time.Time)
 	// Rekeyed is called when the key of a service was replaced. It must not block.
@@ -72,6 +81,9 @@ type Gateway struct {
 	bodies  *semaphore.Weighted
 	server  *http.Server
 	served  chan struct{}
+	ctx     context.Context // until Close
+	cancel  context.CancelFunc
+	asking  sync.WaitGroup
 
 	mu       sync.Mutex
 	services map[string]*service
@@ -81,6 +93,7 @@ type Gateway struct {
 	sent     chan struct{}           // closed when the services are replaced
 	budget   setting.ModelBudget
 	rate     budget.Rate
+	spent    spent
 	reached  map[string]int // the percentage that was reported, by bound, task and day
 	unsaved  bool           // the ledger has what is not in its files
 	replay   *replay        // not nil: nothing is sent
@@ -88,7 +101,9 @@ type Gateway struct {
 
 // New returns a Gateway without services.
 func New() *Gateway {
-	return &Gateway{Task: func() string { return "" }, Reached: func(budget.State) {}, Limited: func(string, time.Time) {}, Rekeyed: func(string) {}, Uncounted: func(error) {}, KeyRefused: func(string) {}, Called: func(Call) {}, Log: slog.Default(), Now: time.Now,
+	ctx, cancel := context.WithCancel(context.Background())
+	return &Gateway{ctx: ctx, cancel: cancel, spent: spent{questions: map[string]*question{}}, Stop: func(budget.State) {},
+		Ask: func(context.Context, budget.State, float64) (bool, error) { return false, nil }, Task: func() string { return "" }, Reached: func(budget.State) {}, Limited: func(string, time.Time) {}, Rekeyed: func(string) {}, Uncounted: func(error) {}, KeyRefused: func(string) {}, Called: func(Call) {}, Log: slog.Default(), Now: time.Now,
 		silence: silenceTime, renew: renewTime, refusals: map[string]refusal{}, sent: make(chan struct{}), slots: make(chan struct{}, maxRequests), bodies: semaphore.NewWeighted(maxBodies), services: map[string]*service{}, web: map[string]*webService{}, webRates: map[string]*budget.Rate{}, reached: map[string]int{}}
 }
 
@@ -143,6 +158,7 @@ func (g *Gateway) Set(m wire.Models) error {
 	}
 	g.services, g.budget = services, m.Budget
 	g.wasSent()
+	g.spent.end, g.spent.step = m.OnBudget, m.BudgetStep
 	return nil
 }
 
@@ -193,6 +209,8 @@ func (g *Gateway) Serve(ctx context.Context, l net.Listener) {
 // Close cuts all answers and waits until they are counted.
 func (g *Gateway) Close(ctx context.Context) error {
 	var err error
+	g.cancel()
+	defer g.asking.Wait()
 	if g.server != nil {
 		err = g.server.Close()
 		<-g.served
@@ -231,7 +249,7 @@ func (g *Gateway) count(id uint64, r ledger.Row) {
 	case st.Percent >= budget.Warn:
 		level = budget.Warn
 	}
-	key := st.Bound + " " + ledger.Day(g.Now()) + " " + g.Task()
+	key := fmt.Sprintf("%s %v %s %s", st.Bound, st.Limit, ledger.Day(g.Now()), g.Task())
 	report := level > g.reached[key]
 	if report {
 		if len(g.reached) > 1024 {
@@ -243,17 +261,4 @@ func (g *Gateway) count(id uint64, r ledger.Row) {
 	if report {
 		g.Reached(st)
 	}
-}
-
-// state returns the state of the budget. g.mu is held.
-func (g *Gateway) state() budget.State {
-	if g.budget == (setting.ModelBudget{}) {
-		return budget.State{}
-	}
-	task, day := g.Task(), ledger.Day(g.Now())
-	u := budget.Used{Day: g.Ledger.Sum(func(k ledger.Key) bool { return k.Day == day })}
-	if task != "" {
-		u.Task = g.Ledger.Sum(func(k ledger.Key) bool { return k.Task == task })
-	}
-	return budget.Check(g.budget, u, task != "")
 }

@@ -167,6 +167,7 @@ func (g *Gateway) relay(w http.ResponseWriter, r *http.Request, s *service, call
 	if s.config.Record && g.Recorder != nil {
 		x.rec = g.Recorder.Begin(x.task, x.recorded())
 	}
+	defer g.sending()()
 	x.send(w, r)
 	return nil
 }
@@ -186,12 +187,11 @@ func (g *Gateway) admit(ctx context.Context, s *service, tokens bool) *provider.
 			return &provider.Failure{Status: http.StatusTooManyRequests, Code: CodeRate, RetryAfter: seconds(wait), Message: "the model service asked all agents to wait"}
 		}
 	}
+	if f := g.withinBudget(ctx, tokens); f != nil {
+		return f
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if st := g.state(); tokens && st.Spent() {
-		return &provider.Failure{Status: http.StatusTooManyRequests, Code: CodeBudget,
-			Message: fmt.Sprintf("the budget is spent: %s (%s). A person can raise it; do not retry", st.Text, st.Bound)}
-	}
 	if wait, ok := g.rate.Take(g.Now(), g.budget.RequestsPerMinute); !ok {
 		return &provider.Failure{Status: http.StatusTooManyRequests, Code: CodeRate, RetryAfter: seconds(wait),
 			Message: fmt.Sprintf("the agent may send %d requests a minute", g.budget.RequestsPerMinute)}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -290,13 +291,14 @@ func TestARefusedKeyIsReportedOnceAMinute(t *testing.T) {
 }
 
 func TestRequestsToAServiceAreBoundedPerMinute(t *testing.T) {
+	var later atomic.Int64 // the end of an earlier request reads it
+	start := time.Now()
 	s, e, c := newWeb(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "hello") })
+	e.Now = func() time.Time { return start.Add(time.Duration(later.Load())) }
 	m := web(s.URL)
 	m.Services[0].RequestsPerMinute = 2
 	m.Services = append(m.Services, wire.Service{Name: "open", URL: s.URL, Header: "X: {key}", Methods: []string{"GET"}, Paths: []string{"/**"}})
 	require.NoError(t, e.Set(m))
-	now := time.Now()
-	e.Now = func() time.Time { return now }
 	for range 3 { // what is refused anyway does not count
 		status, _ := e.post("/tracker/items/1", "")
 		require.Equal(t, http.StatusForbidden, status)
@@ -307,7 +309,7 @@ func TestRequestsToAServiceAreBoundedPerMinute(t *testing.T) {
 		return resp
 	}
 	require.Equal(t, http.StatusOK, get("/tracker/items/1").StatusCode)
-	now = now.Add(20 * time.Second)
+	later.Add(int64(20 * time.Second))
 	require.Equal(t, http.StatusOK, get("/tracker/items/1").StatusCode)
 	m.Services[0].Forward = []string{"X-Other"} // a change of the service does not begin the minute again
 	require.NoError(t, e.Set(m))
@@ -318,6 +320,6 @@ func TestRequestsToAServiceAreBoundedPerMinute(t *testing.T) {
 	require.Equal(t, CodeServiceRate, c.last(t).Code)
 	require.Equal(t, http.StatusOK, get("/open/x").StatusCode, "each service has its own")
 	require.Equal(t, 3, s.requests)
-	now = now.Add(40 * time.Second)
+	later.Add(int64(40 * time.Second))
 	require.Equal(t, http.StatusOK, get("/tracker/items/1").StatusCode)
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"polis/daemon/config"
+	"polis/daemon/setting"
 	"polis/daemon/shim/wire"
 )
 
@@ -39,6 +40,9 @@ func (s *Source) For(ctx context.Context, role string) (wire.Models, error) {
 	g := c.GatewayOf(role)
 	out := wire.Models{Budget: g.ModelBudget, Proxy: wire.Proxy{
 		HTTP: first(s.Getenv, "HTTP_PROXY", "http_proxy"), HTTPS: first(s.Getenv, "HTTPS_PROXY", "https_proxy"), No: first(s.Getenv, "NO_PROXY", "no_proxy")}}
+	if g.OnBudget != setting.BudgetRefuse && g.ModelBudget != (setting.ModelBudget{}) {
+		out.OnBudget, out.BudgetStep = g.OnBudget, g.BudgetStep
+	}
 	out.RecordBytes = int64(min(c.Recordings.TaskMB, c.Recordings.MaxMB)) << 20
 	var errs []error
 	for _, name := range g.Models {

@@ -15,6 +15,7 @@ import (
 	"polis/daemon/api"
 	"polis/daemon/gateway/budget"
 	"polis/daemon/gateway/ledger"
+	"polis/daemon/gateway/raise"
 	"polis/daemon/setting"
 )
 
@@ -60,7 +61,9 @@ func (b *Book) Agent(dir string, bounds setting.ModelBudget, task string, now ti
 		}
 	})
 	u = all.use(filepath.Base(dir))
-	if st := budget.Check(bounds, used, task != ""); st.Bound != "" {
+	raised, rerr := raise.Read(dir)
+	err = errors.Join(err, rerr)
+	if st := budget.Check(raised.Over(bounds, task, day), used, task != ""); st.Bound != "" {
 		u.Budget = &api.ModelBudgetUse{Percent: st.Percent, Bound: st.Bound, Text: st.Text}
 	}
 	return u, all.Requests > 0, err

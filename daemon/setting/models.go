@@ -13,6 +13,16 @@ type ModelPrice struct {
 	CacheWrite float64 `toml:"cache_write" json:"cache_write,omitempty"`
 }
 
+// What happens when a model budget is spent.
+const (
+	BudgetRefuse = "refuse" // requests are refused; the default
+	BudgetAsk    = "ask"    // the agent is frozen, and a person is asked to raise it
+	BudgetStop   = "stop"   // the agent's task ends after the answers that are open
+)
+
+// BudgetEnds are all of them.
+func BudgetEnds() []string { return []string{BudgetRefuse, BudgetAsk, BudgetStop} }
+
 // ModelBudget bounds what one agent uses of model services. 0 is no bound.
 type ModelBudget struct {
 	RequestsPerMinute int `toml:"requests_per_minute" json:"requests_per_minute,omitempty"`

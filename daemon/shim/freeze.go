@@ -104,9 +104,11 @@ func (s *Shim) thaw(by string) error {
 	}
 	was := *f.frozen
 	f.frozen, f.timer = nil, nil
-	if was.By != api.FrozenByPatrol { // a checkpoint each minute must not forget what a minute has
+	if was.By == api.FrozenByBreaker { // a checkpoint each minute must not forget what a minute has
 		s.breakers.Reset()
 		s.breakersOn()
+	}
+	if was.By != api.FrozenByPatrol {
 		s.events.Publish(api.Event{Type: api.EventThawed, Agent: s.Spec.Agent, Message: fmt.Sprintf("agent %s was thawed", s.Spec.Agent)})
 	}
 	return nil

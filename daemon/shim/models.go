@@ -15,6 +15,7 @@ import (
 	"polis/daemon/gateway"
 	"polis/daemon/gateway/budget"
 	"polis/daemon/gateway/ledger"
+	"polis/daemon/gateway/raise"
 	"polis/daemon/gateway/recording"
 	"polis/daemon/shim/wire"
 )
@@ -73,12 +74,17 @@ func (s *Shim) openModels() error {
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
+	raises, err := raise.Open(s.Spec.LogDir)
+	if err != nil { // then nothing is raised
+		s.Log.Error("raised model budgets not read", "err", err)
+	}
 	ln, err := s.ns.Listen(s.ctx, "tcp4", wire.ModelEndpoint)
 	if err != nil {
 		return errors.Join(fmt.Errorf("listen on %s of the agent: %w", wire.ModelEndpoint, err), l.Close(), calls.log.Close())
 	}
 	g := gateway.New()
 	g.Ledger, g.Log, g.Task, g.Reached, g.Limited = l, s.Log, s.taskNow, s.budgetReached, s.serviceLimited
+	g.Ask, g.Stop, g.Raises = s.askBudget, s.stopForBudget, raises
 	g.Rekeyed, g.Called, g.KeyRefused, g.Uncounted = s.keyReplaced, s.serviceCalled, s.keyRefused, s.notCounted
 	g.Recorder = &recording.Writer{Logs: s.Spec.LogDir, Now: time.Now, Stopped: func(task, why string) {
 		s.Log.Warn("recording stopped", "op", "model", "task", task, "err", why)

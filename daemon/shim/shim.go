@@ -262,7 +262,10 @@ func (s *Shim) status() wire.Status {
 	st.ListeningUDP = s.listeningOn(api.ProtoUDP)
 	st.LeftRunning, st.Waiting = s.leftovers.Any(), s.approvals.Waiting()
 	if z := s.freezer.waiting(); z != nil {
-		st.Waiting, st.Frozen = z, s.freezer.state()
+		st.Frozen = s.freezer.state()
+		if st.Waiting == nil || st.Frozen == nil || st.Frozen.By != api.FrozenByBudget { // the answer to its question thaws it
+			st.Waiting = z
+		}
 	}
 	if st.Waiting == nil {
 		st.Waiting = s.leaseWaits.waiting(time.Now())

@@ -221,7 +221,7 @@ func badOutcome(t api.Task) api.TaskOutcome {
 	switch {
 	case t.Killed != "":
 		return api.OutcomeKilled
-	case t.EndedBy == api.EndStop:
+	case t.EndedBy == api.EndStop || t.EndedBy == api.EndBudget:
 		return api.OutcomeStopped
 	case t.EndedBy == api.EndCancel:
 		return api.OutcomeCancelled
@@ -258,6 +258,10 @@ func result(t api.Task) string {
 			return fmt.Sprintf("failed (exit %d)", *t.ExitCode)
 		}
 		return "failed (as the agent says)"
+	case api.OutcomeStopped:
+		if t.EndedBy == api.EndBudget {
+			return "stopped: " + api.Shorten(t.Message, 200)
+		}
 	case api.OutcomeKilled:
 		return "killed: " + t.Killed
 	case api.OutcomeLost:

@@ -2,6 +2,8 @@ package budget
 
 import (
 	"fmt"
+	"math"
+	"strings"
 	"time"
 
 	"polis/daemon/gateway/ledger"
@@ -20,8 +22,11 @@ type State struct {
 	Percent int
 	// Bound names it, "" if there is none: the key of the configuration.
 	Bound string
-	// Text has the figures.
-	Text string
+	// Text has the figures: Used of Limit, tokens or units of the currency.
+	Text        string
+	Used, Limit float64
+	// Of is the task or the day that it is of, for the caller to set.
+	Of string
 }
 
 // Spent reports whether nothing is left.
@@ -36,7 +41,7 @@ func Check(b setting.ModelBudget, u Used, task bool) State {
 		}
 		percent := int(min(used/limit*100, 1000))
 		if worst.Bound == "" || percent > worst.Percent {
-			worst = State{Percent: percent, Bound: bound, Text: fmt.Sprintf("%s of %s%s", figure(used), figure(limit), unit)}
+			worst = State{Percent: percent, Bound: bound, Used: used, Limit: limit, Text: fmt.Sprintf("%s of %s%s", Figure(used), Figure(limit), unit)}
 		}
 	}
 	if task {
@@ -48,7 +53,21 @@ func Check(b setting.ModelBudget, u Used, task bool) State {
 	return worst
 }
 
-func figure(f float64) string {
+// Raised returns what a spent bound is raised to: by as many steps, in percent of the bound, as it needs
+// so that something is left.
+func (s State) Raised(step int) float64 {
+	one := s.Limit * float64(step) / 100
+	if tokens := strings.HasSuffix(s.Bound, "_tokens"); tokens {
+		one = math.Ceil(one)
+	}
+	if !(one > 0) {
+		return s.Limit
+	}
+	return s.Limit + one*(math.Floor(max(s.Used-s.Limit, 0)/one)+1)
+}
+
+// Figure is a number of tokens or an amount of money as text.
+func Figure(f float64) string {
 	if f == float64(int64(f)) {
 		return fmt.Sprintf("%d", int64(f))
 	}

@@ -12,6 +12,8 @@ const (
 	EventOwnRef   = "shim:own-ref"  // the agent made the ref in data.ref, or removed one of its own (data.gone)
 
 	EventKeyRefused = "shim:key-refused" // data.service answered 401, although it got the key
+	// The budget is spent, and the task in data.task ends, or with no task the agent of data.generation; data.text and data.bound say why.
+	EventModelStop  = "shim:model-stop"
 	EventModelPause = "shim:model-pause" // the model service in data.service asked to wait until data.until
 
 	// A port of the agent, data.port, has got a listener or has lost it. UDP has types of its own

@@ -19,6 +19,8 @@ const (
 	ServicesVersion = 27
 	// ServiceRateVersion is the first whose gateway bounds the requests to each service.
 	ServiceRateVersion = 30
+	// BudgetEndVersion is the first whose gateway can ask a person, or end the agent's task, when a budget is spent.
+	BudgetEndVersion = 32
 )
 
 // RecordVersion is the first version whose shims record requests to model services, and answer them from
@@ -34,6 +36,10 @@ type Models struct {
 	Services []Service `json:"services,omitempty"`
 	// Budget bounds what the agent uses of all of them.
 	Budget setting.ModelBudget `json:"budget,omitzero"`
+	// OnBudget is what happens when the budget is spent, one of setting.BudgetEnds; "" is setting.BudgetRefuse. BudgetStep
+	// is how much a person raises it by, in percent. Since [BudgetEndVersion].
+	OnBudget   string `json:"on_budget,omitempty"`
+	BudgetStep int    `json:"budget_step,omitempty"`
 	// Proxy is how the host reaches the services.
 	Proxy Proxy `json:"proxy,omitzero"`
 	// RecordBytes bounds the recording of one task. Since [RecordVersion].
@@ -64,6 +70,10 @@ func (m Models) Without(version int) (Models, error) {
 	var err error
 	if version < ServicesVersion && len(m.Services) > 0 {
 		m.Services, err = nil, errors.New("the agent has no services: its shim is of an older polis: start the agent again")
+	}
+	if version < BudgetEndVersion && m.OnBudget != "" {
+		m.OnBudget, m.BudgetStep = "", 0
+		err = errors.Join(err, errors.New("requests are refused when its budget is spent (on_budget): its shim is of an older polis: start the agent again"))
 	}
 	if version < ServiceRateVersion {
 		m.Services = slices.Clone(m.Services)

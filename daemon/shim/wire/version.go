@@ -40,9 +40,10 @@ import "fmt"
 //	29 settings have Record
 //	30 Services have RequestsPerMinute
 //	31 POST /v1/snapshots has Inside, DELETE /v1/snapshots/{id}?inside=true
+//	32 POST /v1/models has on_budget and budget_step
 const (
 	// Version is what a shim of this build speaks.
-	Version = 31
+	Version = 32
 	// UDPVersion is the first that has port maps of UDP.
 	UDPVersion = 5
 	// MinVersion is the oldest that this build's daemon and shim understand.

@@ -1,0 +1,161 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"time"
+
+	"polis/daemon/gateway/budget"
+	"polis/daemon/gateway/ledger"
+	"polis/daemon/gateway/provider"
+	"polis/daemon/gateway/raise"
+	"polis/daemon/setting"
+)
+
+const (
+	// maxQuestions bounds what is known about questions to raise a budget.
+	maxQuestions = 256
+	// stopEvery is how often Stop is called again while requests are refused: the first call may have been
+	// lost with polisd.
+	stopEvery = 10 * time.Second
+)
+
+// spent is what happens when the budget is spent. Gateway.mu guards it.
+type spent struct {
+	end       string // one of setting.BudgetEnds
+	step      int    // of a raise, in percent of the bound
+	questions map[string]*question
+	open      int // requests that are sent
+	stopped   time.Time
+}
+
+// question asks a person to raise a budget, once for each value of a bound.
+type question struct {
+	done   chan struct{}
+	denied bool
+}
+
+func spentFailure(st budget.State) *provider.Failure {
+	return &provider.Failure{Status: http.StatusTooManyRequests, Code: CodeBudget,
+		Message: fmt.Sprintf("the budget is spent: %s (%s). A person can raise it; do not retry", st.Text, st.Bound)}
+}
+
+// withinBudget decides a request by the budget. If that is spent and a person may raise it, the request
+// waits for the answer. tokens: the request uses some.
+func (g *Gateway) withinBudget(ctx context.Context, tokens bool) *provider.Failure {
+	for tokens {
+		g.mu.Lock()
+		st := g.state()
+		if !st.Spent() {
+			g.mu.Unlock()
+			return nil
+		}
+		var q *question
+		if g.spent.end == setting.BudgetAsk {
+			q = g.question(st)
+		}
+		g.mu.Unlock()
+		if q == nil {
+			g.stopIfIdle()
+			return spentFailure(st)
+		}
+		select {
+		case <-q.done:
+		case <-ctx.Done():
+			return spentFailure(st)
+		}
+		if q.denied {
+			return spentFailure(st)
+		}
+	}
+	return nil
+}
+
+// question returns the question about a state, and asks it if it is new. g.mu is held.
+func (g *Gateway) question(st budget.State) *question {
+	key := fmt.Sprintf("%s %s %v", st.Bound, st.Of, st.Limit)
+	if q := g.spent.questions[key]; q != nil {
+		return q
+	}
+	if len(g.spent.questions) >= maxQuestions {
+		maps.DeleteFunc(g.spent.questions, func(_ string, q *question) bool {
+			select {
+			case <-q.done:
+				return true
+			default:
+				return false
+			}
+		})
+	}
+	q := &question{done: make(chan struct{})}
+	g.spent.questions[key] = q
+	to := st.Raised(g.spent.step)
+	g.asking.Go(func() {
+		defer close(q.done)
+		raised, err := g.Ask(g.ctx, st, to)
+		if raised {
+			// With an error it counts until the shim ends.
+			if aerr := g.Raises.Add(raise.Raise{Bound: st.Bound, Of: st.Of, To: to}); aerr != nil {
+				g.Log.Error("raised model budget not kept", "err", aerr)
+			}
+		}
+		if err != nil {
+			g.Log.Warn("no question about the model budget", "err", err)
+		}
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if q.denied = !raised; raised || err != nil {
+			delete(g.spent.questions, key) // the next request asks again if it needs to
+		}
+	})
+	return q
+}
+
+// sending counts a request that is sent; the function it returns is called after its end.
+func (g *Gateway) sending() func() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.spent.open++
+	return func() {
+		g.mu.Lock()
+		g.spent.open--
+		g.mu.Unlock()
+		g.stopIfIdle()
+	}
+}
+
+// stopIfIdle has the agent stopped if its budget is spent, that is to be so, and no answer is open.
+func (g *Gateway) stopIfIdle() {
+	g.mu.Lock()
+	if g.spent.end != setting.BudgetStop || g.spent.open > 0 || g.Now().Sub(g.spent.stopped) < stopEvery {
+		g.mu.Unlock()
+		return
+	}
+	st := g.state()
+	if st.Spent() {
+		g.spent.stopped = g.Now()
+	}
+	g.mu.Unlock()
+	if st.Spent() {
+		g.Stop(st)
+	}
+}
+
+// state returns the state of the budget. g.mu is held.
+func (g *Gateway) state() budget.State {
+	if g.budget == (setting.ModelBudget{}) {
+		return budget.State{}
+	}
+	task, day := g.Task(), ledger.Day(g.Now())
+	u := budget.Used{Day: g.Ledger.Sum(func(k ledger.Key) bool { return k.Day == day })}
+	if task != "" {
+		u.Task = g.Ledger.Sum(func(k ledger.Key) bool { return k.Task == task })
+	}
+	st := budget.Check(g.Raises.Over(g.budget, task, day), u, task != "")
+	if st.Of = day; st.Bound == "task_tokens" || st.Bound == "task_money" {
+		st.Of = task
+	}
+	return st
+}

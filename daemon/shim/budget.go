@@ -1,0 +1,66 @@
+package shim
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"polis/daemon/api"
+	"polis/daemon/approval"
+	"polis/daemon/gateway/budget"
+	"polis/daemon/shim/wire"
+)
+
+// freezeAgain is how often a freeze is tried while another one, which ends by itself, lasts.
+const freezeAgain = 100 * time.Millisecond
+
+// askBudget freezes the agent while a person decides whether its model budget is raised. The agent is
+// thawed in any case.
+func (s *Shim) askBudget(ctx context.Context, st budget.State, to float64) (raised bool, err error) {
+	q := approval.Question{Kind: api.ApprovalBudget, Text: fmt.Sprintf("raise %s to %s", st.Bound, budget.Figure(to)), Note: "the agent is frozen: " + st.Text + " are used"}
+	if s.toolRules.Load().Decide(q).Verdict == api.VerdictAsk && s.freezeForBudget(ctx, "its model budget is spent: "+st.Text) {
+		defer func() {
+			// A person can have thawed it, or a breaker have frozen it.
+			if terr := s.thaw(api.FrozenByBudget); terr != nil && api.CodeOf(terr) != api.CodeBadState {
+				s.Log.Error("agent not thawed", "err", terr)
+			}
+		}()
+	}
+	_, a, err := s.ask(ctx, q, usualAnswerWait)
+	return err == nil && a.Verdict == api.VerdictApprove, err
+}
+
+// freezeForBudget freezes the agent; false if another freeze that a person ends lasts, or it cannot be
+// frozen: then its requests wait nevertheless.
+func (s *Shim) freezeForBudget(ctx context.Context, reason string) bool {
+	for {
+		want := api.Frozen{By: api.FrozenByBudget, At: time.Now().UTC(), Reason: reason}
+		err := s.freeze(ctx, want, 0)
+		if err == nil {
+			s.Log.Info("agent frozen: its model budget is spent", "text", reason)
+			s.events.Publish(api.Event{Type: api.EventFrozen, Agent: s.Spec.Agent, Message: fmt.Sprintf("agent %s was frozen: %s", s.Spec.Agent, reason), Data: map[string]any{"frozen": want}})
+			return true
+		}
+		f := s.freezer.state()
+		if f != nil && f.Until == nil {
+			return false
+		}
+		if f == nil && api.CodeOf(err) != api.CodeBadState {
+			s.Log.Warn("agent not frozen; its requests to models wait", "err", err)
+			return false
+		}
+		select {
+		case <-time.After(freezeAgain): // the patrol's ends by itself
+		case <-ctx.Done():
+			return false
+		case <-s.stopping:
+			return false
+		}
+	}
+}
+
+// stopForBudget has polisd end the task, or the agent, whose model budget is spent.
+func (s *Shim) stopForBudget(st budget.State) {
+	s.events.Publish(api.Event{Type: wire.EventModelStop, Agent: s.Spec.Agent, Message: "the model budget is spent: " + st.Text,
+		Data: map[string]any{"task": s.taskNow(), "generation": s.Spec.Generation, "bound": st.Bound, "text": st.Text}})
+}
