@@ -74,21 +74,22 @@ func (s *notedShims) Remove(_ context.Context, a *agent.Agent) error {
 func (s *notedShims) Alive(_ context.Context, a *agent.Agent) (bool, error) {
 	return s.status[a.Name()] != nil, nil
 }
-func (s *notedShims) Dial(name string) agent.Shim                     { return notedShim{s: s, name: name} }
-func (*notedShims) Spec(string) (wire.Spec, bool)                     { return wire.Spec{}, false }
-func (*notedShims) Settings(*agent.Agent) wire.Settings               { return wire.Settings{} }
-func (*notedShims) Note(string, wire.Settings) error                  { return nil }
-func (*notedShims) RefreshHome(*agent.Agent) error                    { return nil }
-func (*notedShims) Reason(*agent.Agent) string                        { return "" }
-func (*notedShims) SendModels(context.Context, *agent.Agent) error    { return nil }
-func (*notedShims) ModelPaused(string, time.Time) bool                { return false }
-func (*notedShims) ModelsSpent(*agent.Agent, []agent.Relative) string { return "" }
-func (*notedShims) SaveCursor(string, uint64) error                   { return nil }
-func (*notedShims) LoadCursor(string) (uint64, bool)                  { return 0, false }
-func (*notedShims) Socket(string) string                              { return "" }
-func (s *notedShims) List(context.Context) ([]string, error)          { return nil, nil }
-func (*notedShims) KeyRefused(string) bool                            { return false }
-func (*notedShims) KeysExpired() <-chan struct{}                      { return nil }
+func (s *notedShims) Dial(name string) agent.Shim                        { return notedShim{s: s, name: name} }
+func (*notedShims) Spec(string) (wire.Spec, bool)                        { return wire.Spec{}, false }
+func (*notedShims) Settings(*agent.Agent) wire.Settings                  { return wire.Settings{} }
+func (*notedShims) Note(string, wire.Settings) error                     { return nil }
+func (*notedShims) RefreshHome(*agent.Agent) error                       { return nil }
+func (*notedShims) Reason(*agent.Agent) string                           { return "" }
+func (*notedShims) SendModels(context.Context, *agent.Agent) error       { return nil }
+func (*notedShims) ModelPaused(string, string, time.Time) bool           { return false }
+func (*notedShims) ModelTurns(string, []string) map[string]time.Duration { return nil }
+func (*notedShims) ModelsSpent(*agent.Agent, []agent.Relative) string    { return "" }
+func (*notedShims) SaveCursor(string, uint64) error                      { return nil }
+func (*notedShims) LoadCursor(string) (uint64, bool)                     { return 0, false }
+func (*notedShims) Socket(string) string                                 { return "" }
+func (s *notedShims) List(context.Context) ([]string, error)             { return nil, nil }
+func (*notedShims) KeyRefused(string) bool                               { return false }
+func (*notedShims) KeysExpired() <-chan struct{}                         { return nil }
 
 type notedShim struct {
 	agent.Shim

@@ -107,7 +107,7 @@ func TestASpentBudgetStopsTheTask(t *testing.T) {
 		require.Equal(t, "work\n", readFile(filepath.Join(a.WorktreePath, "of-"+name, "work.txt")))
 		d.eventually(name+" has stopped if its day is spent", func() bool { a, _ := d.agent(name); return (a.Status == api.StatusStopped) == (bound == "day") })
 	}
-	// The agent itself goes on with another task.
+	// The agent itself continues with another task.
 	d.must("agents", "run", "tina", "true")
 	require.Equal(t, api.EndExit, d.settled("tina").EndedBy)
 

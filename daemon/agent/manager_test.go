@@ -113,16 +113,17 @@ func (fakeShims) Note(string, wire.Settings) error { return nil }
 func (f fakeShims) RefreshHome(a *Agent) error {
 	return f.k.op("refresh home of "+a.Name(), func() {})
 }
-func (fakeShims) Reason(*Agent) string                     { return "" }
-func (fakeShims) SendModels(context.Context, *Agent) error { return nil }
-func (fakeShims) KeyRefused(string) bool                   { return false }
-func (fakeShims) KeysExpired() <-chan struct{}             { return nil }
-func (fakeShims) ModelPaused(string, time.Time) bool       { return false }
-func (fakeShims) ModelsSpent(*Agent, []Relative) string    { return "" }
-func (fakeShims) SaveCursor(string, uint64) error          { return nil }
-func (fakeShims) LoadCursor(string) (uint64, bool)         { return 0, false }
-func (f fakeShims) Socket(name string) string              { return "/run/" + name }
-func (f fakeShims) Dial(name string) Shim                  { return fakeShim{f.k, name} }
+func (fakeShims) Reason(*Agent) string                                 { return "" }
+func (fakeShims) SendModels(context.Context, *Agent) error             { return nil }
+func (fakeShims) KeyRefused(string) bool                               { return false }
+func (fakeShims) KeysExpired() <-chan struct{}                         { return nil }
+func (fakeShims) ModelPaused(string, string, time.Time) bool           { return false }
+func (fakeShims) ModelTurns(string, []string) map[string]time.Duration { return nil }
+func (fakeShims) ModelsSpent(*Agent, []Relative) string                { return "" }
+func (fakeShims) SaveCursor(string, uint64) error                      { return nil }
+func (fakeShims) LoadCursor(string) (uint64, bool)                     { return 0, false }
+func (f fakeShims) Socket(name string) string                          { return "/run/" + name }
+func (f fakeShims) Dial(name string) Shim                              { return fakeShim{f.k, name} }
 func (f fakeShims) Remove(ctx context.Context, a *Agent) error {
 	f.k.mu.Lock()
 	f.k.until, _ = ctx.Deadline()

@@ -2,43 +2,51 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"polis/daemon/api"
+	"polis/daemon/setting"
 	"polis/daemon/shim/wire"
 )
 
 // pauseTime bounds the request that has a shim wait for a model service.
 const pauseTime = 5 * time.Second
 
-// modelPaused has all other agents wait for a model service that asked an agent to wait: otherwise each
-// of them would send requests that fail, and prolong the wait.
+// modelPaused has all agents wait for a model service that asked one of them to wait: otherwise each
+// of them would send requests that fail, and prolong the wait. After it they begin in turn.
 func (m *Manager) modelPaused(a *Agent, e api.Event) {
 	service, _ := e.Data["service"].(string)
 	text, _ := e.Data["until"].(string)
 	until, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil || !m.Shims.ModelPaused(service, until) {
+	if err != nil || !m.Shims.ModelPaused(service, a.Name(), until) {
 		return
 	}
 	m.Log.Info("model service asked to wait", "service", service, "until", until, "agent", a.Name())
 	m.Events.Publish(api.Event{Type: api.EventModelPaused, Agent: a.Name(), Message: fmt.Sprintf("model service %s asked to wait until %s; requests to it wait", service, until.Format(time.TimeOnly)),
 		Data: map[string]any{"service": service, "until": text}})
 	m.mu.Lock()
-	var others []string
+	var all []string
 	for name, o := range m.agents {
-		if o != a && o.up && !o.foreign {
-			others = append(others, name)
+		if o.up && !o.foreign && m.cfgLive.UsesModel(o.Kept.Role, service) {
+			all = append(all, name)
 		}
 	}
 	m.mu.Unlock()
-	for _, name := range others {
+	turns := m.Shims.ModelTurns(service, all)
+	for _, name := range all {
 		m.wg.Go(func() {
 			ctx, cancel := context.WithTimeout(m.ctx, pauseTime)
 			defer cancel()
 			sh := m.Shims.Dial(name)
 			defer sh.Close()
-			if err := sh.PauseModel(ctx, wire.PauseRequest{Name: service, Until: until}); err != nil {
+			req := wire.PauseRequest{Name: service, Until: until, Turn: setting.Duration(turns[name])}
+			st, err := sh.Status(ctx)
+			if err == nil && st.Version < wire.TurnVersion {
+				req.Turn = 0
+			}
+			if err = errors.Join(err, sh.PauseModel(ctx, req)); err != nil {
 				m.Log.Debug("pause of a model service not sent", "agent", name, "err", err)
 			}
 		})

@@ -98,7 +98,9 @@ type Shims interface {
 	KeysExpired() <-chan struct{}
 	// ModelPaused records that a model service asked to wait. It reports whether other agents do not
 	// know it yet.
-	ModelPaused(service string, until time.Time) bool
+	ModelPaused(service, agent string, until time.Time) bool
+	// ModelTurns returns how long after the pause each of these agents may begin.
+	ModelTurns(service string, agents []string) map[string]time.Duration
 	// ModelsSpent returns why the agents of a family can have no further worker: they have used the budget
 	// of a's role for model services. It is "" if something is left, or there is no budget.
 	ModelsSpent(a *Agent, family []Relative) string

@@ -91,6 +91,11 @@ func (c *Config) GatewayOf(role string) Gateway {
 	return g
 }
 
+// UsesModel reports whether agents of a role use a model service.
+func (c *Config) UsesModel(role, model string) bool {
+	return slices.Contains(c.GatewayOf(role).Models, model)
+}
+
 // TypeServices returns which service a base type's program uses for each kind that it knows: the first
 // one of the role. It is empty if the program uses none.
 func (c *Config) TypeServices(role string, typ BaseType) map[string]string {

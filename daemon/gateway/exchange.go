@@ -31,6 +31,7 @@ type exchange struct {
 	body   []byte
 	retry  bool
 
+	turn   *turn
 	id     uint64 // of the ledger
 	began  time.Time
 	rec    *recording.Exchange
@@ -90,12 +91,14 @@ func (x *exchange) rewrite(p *httputil.ProxyRequest) {
 // answered begins to count an answer.
 func (x *exchange) answered(resp *http.Response) error {
 	x.failed = resp.StatusCode >= 400
-	if resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == 529 { // 529: overloaded, of Anthropic
+	limited := resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == 529 // 529: overloaded, of Anthropic
+	if limited {
 		if until, ok := retryAfter(resp.Header, x.g.Now()); ok {
 			x.s.pause(until)
 			x.g.Limited(x.s.config.Name, until)
 		}
 	}
+	x.turn.end(limited) // after the pause is known
 	if err := decode(resp); err != nil {
 		return err
 	}

@@ -38,6 +38,7 @@ const (
 	idleTime    = 2 * time.Minute
 	writeTime   = 2 * time.Minute  // without progress
 	maxPause    = time.Minute      // that a request is held back
+	maxTurn     = 10 * time.Second // from the end of a pause to the agent's turn
 	headersTime = 10 * time.Minute // until a service answers
 	silenceTime = 10 * time.Minute // of an answer that has begun
 )
@@ -148,7 +149,10 @@ func (g *Gateway) Set(m wire.Models) error {
 			old.pause(s.config.PausedUntil)
 			services[name] = old // with its connections
 		} else if old != nil {
-			s.pause(old.paused())
+			if until := old.paused(); !until.IsZero() {
+				s.pause(until)
+				s.turns.at(until)
+			}
 		}
 	}
 	for name, old := range g.services {
@@ -175,12 +179,15 @@ func (g *Gateway) setWeb(web map[string]*webService) {
 	g.web = web
 }
 
-// Pause holds back the requests to a service until a time, at most an hour ahead.
-func (g *Gateway) Pause(name string, until time.Time) {
+// Pause holds back the requests to a service until a time, at most an hour ahead. The agent's turn is a while
+// later.
+func (g *Gateway) Pause(name string, until time.Time, turn time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if s := g.services[name]; s != nil {
-		s.pause(bounded(until, g.Now()))
+		until = bounded(until, g.Now())
+		s.pause(until)
+		s.turns.at(until.Add(min(max(turn, 0), maxTurn)))
 	}
 }
 

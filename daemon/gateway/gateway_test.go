@@ -355,7 +355,7 @@ func TestAPauseOfTheServiceIsHonouredOnce(t *testing.T) {
 	code, _ = e.post("/anthropic/v1/messages", `{"model":"m"}`)
 	require.Equal(t, 200, code)
 	require.False(t, time.Now().Before(until), "the next request waited")
-	e.Pause("anthropic", time.Now().Add(30*time.Minute))
+	e.Pause("anthropic", time.Now().Add(30*time.Minute), 0)
 	resp := e.do("POST", "/anthropic/v1/messages", `{"model":"m"}`)
 	require.NoError(t, resp.Body.Close())
 	require.Equal(t, 429, resp.StatusCode)

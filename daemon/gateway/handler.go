@@ -160,10 +160,13 @@ func (g *Gateway) relay(w http.ResponseWriter, r *http.Request, s *service, call
 	if re := g.replaying(); re != nil {
 		return re.answer(w, x)
 	}
-	if f := g.admit(r.Context(), s, call.Format != provider.FormatNone); f != nil {
+	u, f := g.admit(r.Context(), s, call.Format != provider.FormatNone)
+	if f != nil {
 		x.refused()
 		return f
 	}
+	x.turn = u
+	defer u.end(false)
 	if s.config.Record && g.Recorder != nil {
 		x.rec = g.Recorder.Begin(x.task, x.recorded())
 	}
@@ -172,31 +175,35 @@ func (g *Gateway) relay(w http.ResponseWriter, r *http.Request, s *service, call
 	return nil
 }
 
-// admit waits for a pause that the service asked for, and decides by the budget. tokens: the request uses some.
-func (g *Gateway) admit(ctx context.Context, s *service, tokens bool) *provider.Failure {
-	for wait := s.paused().Sub(g.Now()); wait > 0; wait = s.paused().Sub(g.Now()) {
-		if wait > maxPause {
-			return &provider.Failure{Status: http.StatusTooManyRequests, Code: CodeRate, RetryAfter: seconds(wait),
-				Message: "the model service asked all agents to wait"}
+// admit decides by the budget, and waits for the agent's turn if the service is limited. tokens: the request
+// uses some.
+func (g *Gateway) admit(ctx context.Context, s *service, tokens bool) (*turn, *provider.Failure) {
+	for {
+		if f := g.withinBudget(ctx, tokens); f != nil {
+			return nil, f
 		}
-		t := time.NewTimer(wait)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
-			return &provider.Failure{Status: http.StatusTooManyRequests, Code: CodeRate, RetryAfter: seconds(wait), Message: "the model service asked all agents to wait"}
+		u, f := g.takeTurn(ctx, s)
+		if f != nil {
+			return nil, f
+		}
+		g.mu.Lock()
+		spent := tokens && g.state().Spent() // while it waited
+		wait, ok := time.Duration(0), true
+		if !spent {
+			wait, ok = g.rate.Take(g.Now(), g.budget.RequestsPerMinute)
+		}
+		perMinute := g.budget.RequestsPerMinute
+		g.mu.Unlock()
+		switch {
+		case spent:
+			u.cancel()
+		case !ok:
+			u.cancel()
+			return nil, &provider.Failure{Status: http.StatusTooManyRequests, Code: CodeRate, RetryAfter: seconds(wait), Message: fmt.Sprintf("the agent may send %d requests a minute", perMinute)}
+		default:
+			return u, nil
 		}
 	}
-	if f := g.withinBudget(ctx, tokens); f != nil {
-		return f
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if wait, ok := g.rate.Take(g.Now(), g.budget.RequestsPerMinute); !ok {
-		return &provider.Failure{Status: http.StatusTooManyRequests, Code: CodeRate, RetryAfter: seconds(wait),
-			Message: fmt.Sprintf("the agent may send %d requests a minute", g.budget.RequestsPerMinute)}
-	}
-	return nil
 }
 
 func seconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }

@@ -18,6 +18,7 @@ type service struct {
 	config wire.Model
 	kind   provider.Kind
 	until  atomic.Int64 // unix nanoseconds: requests wait until then
+	turns  turns
 }
 
 func newService(c wire.Model, proxy wire.Proxy) (*service, error) {
@@ -38,6 +39,9 @@ func newService(c wire.Model, proxy wire.Proxy) (*service, error) {
 	}
 	s.upstream = newUpstream(u, proxy, secrets)
 	s.pause(c.PausedUntil)
+	if !c.PausedUntil.IsZero() {
+		s.turns.at(c.PausedUntil)
+	}
 	return s, nil
 }
 

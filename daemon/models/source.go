@@ -28,6 +28,7 @@ type Source struct {
 
 	mu       sync.Mutex
 	paused   map[string]time.Time
+	turns    map[string]*order
 	commands map[string]*commandKey
 	files    map[string][sha256.Size]byte // hashes of the keys from files
 	expired  chan struct{}
@@ -103,8 +104,8 @@ func first(getenv func(string) string, names ...string) string {
 // maxPause bounds what a service can ask for.
 const maxPause = time.Hour
 
-// Pause records that a service asked to wait. It reports whether that is news for other agents.
-func (s *Source) Pause(name string, until time.Time) bool {
+// Pause records that a service asked an agent to wait. It reports whether that is news for other agents.
+func (s *Source) Pause(name, agent string, until time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.Now()
@@ -120,9 +121,27 @@ func (s *Source) Pause(name string, until time.Time) bool {
 	if s.paused == nil {
 		s.paused = map[string]time.Time{}
 	}
-	maps.DeleteFunc(s.paused, func(_ string, t time.Time) bool { return !t.After(now) })
+	if s.turns == nil {
+		s.turns = map[string]*order{}
+	}
+	if s.turns[name] == nil { // at most one for each service of the configuration
+		s.turns[name] = &order{}
+	}
+	if !s.paused[name].After(now) { // else several requests were limited at once
+		s.turns[name].next(agent)
+	}
 	s.paused[name] = until
 	return true
+}
+
+// Turns returns how long after a pause of a service each of the agents may begin.
+func (s *Source) Turns(name string, agents []string) map[string]time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o := s.turns[name]; o != nil {
+		return o.delays(agents)
+	}
+	return nil
 }
 
 func (s *Source) pausedUntil(name string) time.Time {

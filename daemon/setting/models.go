@@ -16,7 +16,7 @@ type ModelPrice struct {
 // What happens when a model budget is spent.
 const (
 	BudgetRefuse = "refuse" // requests are refused; the default
-	BudgetAsk    = "ask"    // the agent is frozen, and a person is asked to raise it
+	BudgetAsk    = "ask"    // the agent is frozen, and a question opens whether to raise it
 	BudgetStop   = "stop"   // the agent's task ends after the answers that are open
 )
 

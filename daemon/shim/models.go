@@ -124,7 +124,7 @@ func (s *Shim) handleModelPause(w http.ResponseWriter, r *http.Request) error {
 	s.models.mu.Lock()
 	defer s.models.mu.Unlock()
 	if s.models.gateway != nil {
-		s.models.gateway.Pause(req.Name, req.Until)
+		s.models.gateway.Pause(req.Name, req.Until, time.Duration(req.Turn))
 	}
 	return writeJSON(w, struct{}{})
 }

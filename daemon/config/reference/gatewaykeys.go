@@ -50,7 +50,7 @@ func gatewayTables() []Table {
 		{Name: "day_tokens", Text: "Tokens of one agent on one day, in UTC." + noLimit, Range: between("0", "1000000000000000")},
 		{Name: "task_money", Text: "Cost of one task, in the currency of the prices." + noLimit, Range: between("0", "1000000000")},
 		{Name: "day_money", Text: "Cost of one agent on one day." + noLimit, Range: between("0", "1000000000")},
-		{Name: "on_budget", Text: "What happens when a budget is spent: requests are refused; the agent is frozen and a person is asked to raise it by `budget_step`; or the answers that are open are finished, " +
+		{Name: "on_budget", Text: "What happens when a budget is spent: requests are refused; the agent is frozen, and a question opens whether to raise it by `budget_step`; or the answers that are open are finished, " +
 			"and then the task ends (`task_tokens`, `task_money`) or the agent stops (`day_tokens`, `day_money`, or no task).", Values: []string{"refuse", "ask", "stop"}},
 		{Name: "budget_step", Text: "How much an approval raises a spent budget by, in percent of it, for the present task or day. 0 is the default.", Range: between("0", "1000")},
 	}}, {Name: "recordings", Text: "The recordings of requests to model services (`record`). Only root can read them.", Keys: []Key{

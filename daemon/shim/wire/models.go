@@ -21,6 +21,8 @@ const (
 	ServiceRateVersion = 30
 	// BudgetEndVersion is the first whose gateway can ask a person, or end the agent's task, when a budget is spent.
 	BudgetEndVersion = 32
+	// TurnVersion is the first whose gateway waits for the agent's turn after a pause.
+	TurnVersion = 33
 )
 
 // RecordVersion is the first version whose shims record requests to model services, and answer them from
@@ -169,6 +171,8 @@ func (m Model) GoString() string { return m.String() }
 type PauseRequest struct {
 	Name  string    `json:"name"`
 	Until time.Time `json:"until"`
+	// Turn is how long after it the agent may begin. Since [TurnVersion].
+	Turn setting.Duration `json:"turn,omitempty"`
 }
 
 // ModelEndpoint is where the gateway listens in an agent's network.

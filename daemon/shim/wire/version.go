@@ -41,9 +41,10 @@ import "fmt"
 //	30 Services have RequestsPerMinute
 //	31 POST /v1/snapshots has Inside, DELETE /v1/snapshots/{id}?inside=true
 //	32 POST /v1/models has on_budget and budget_step
+//	33 POST /v1/models/pause has turn
 const (
 	// Version is what a shim of this build speaks.
-	Version = 32
+	Version = 33
 	// UDPVersion is the first that has port maps of UDP.
 	UDPVersion = 5
 	// MinVersion is the oldest that this build's daemon and shim understand.
