@@ -97,3 +97,22 @@ func TestPricesAreChecked(t *testing.T) {
 		require.Error(t, CheckPrice(p))
 	}
 }
+
+// FuzzPrice: a price that is accepted costs nothing less than 0, and more tokens do not cost less.
+func FuzzPrice(f *testing.F) {
+	f.Add("vendor/*", "2026-01-31", "vendor/m", 3.0, 15.0, int64(1000))
+	f.Add("[a-", "x", "", -1.0, 1e300, int64(1)<<30)
+	f.Fuzz(func(t *testing.T, pattern, from, model string, in, out float64, n int64) {
+		p := setting.ModelPrice{Model: pattern, From: from, Input: in, Output: out, CacheRead: in}
+		if CheckPrice(p) != nil {
+			return
+		}
+		n = max(0, min(n, 1<<30))
+		at := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+		less, known := Cost([]setting.ModelPrice{p}, model, at, usage.Tokens{Input: n / 2, Output: n / 2})
+		more, same := Cost([]setting.ModelPrice{p}, model, at, usage.Tokens{Input: n, Output: n, CacheRead: n})
+		if known != same || less < 0 || more < less || known && pattern != "" && !Match([]string{pattern}, model) {
+			t.Fatal(p, model, less, more, known)
+		}
+	})
+}

@@ -236,6 +236,14 @@ func FuzzScan(f *testing.F) {
 		if err != nil || n+unread > bytes.Count(b, []byte("\n")) || tail != (whole < int64(len(b))) || whole > int64(len(b)) {
 			t.Fatal(n, whole, unread, tail, err)
 		}
+	})
+}
+
+// FuzzOpen is slow: it waits for the disk.
+func FuzzOpen(f *testing.F) {
+	f.Add([]byte(`{"seq":1,"day":"2026-01-01","requests":1}` + "\n" + `{"seq":2}` + "\nx"))
+	f.Add([]byte(`{"seq":1,"began":true,"day":"2026-01-01","requests":1,"cut":1}` + "\n\n" + `{"seq":2,"of":1,"requests":1}` + "\n"))
+	f.Fuzz(func(t *testing.T, b []byte) {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, journalFile), b, 0o600); err != nil {
 			t.Fatal(err)

@@ -121,7 +121,14 @@ func FuzzMeter(f *testing.F) {
 		for _, format := range []provider.Format{provider.FormatMessages, provider.FormatChat, provider.FormatResponses, provider.FormatGemini} {
 			m := NewMeter(format, stream, len(b))
 			_, _ = m.Write(b)
-			got, _ := m.End(cut)
+			got, estimated := m.End(cut)
+			split := NewMeter(format, stream, len(b))
+			for i := range b { // at every byte
+				_, _ = split.Write(b[i : i+1])
+			}
+			if other, e := split.End(cut); other != got || e != estimated {
+				t.Fatalf("%s: %+v in one read, %+v byte by byte", format, got, other)
+			}
 			for _, n := range []int64{got.Input, got.Output, got.CacheRead, got.CacheWrite} {
 				if n < 0 || n > 3*maxTokens {
 					t.Fatalf("%+v", got)
