@@ -210,6 +210,11 @@ package-test: package ## the packages on bare Debian 12 and 13 trees, the rpm wi
 	@scripts/setup package-test
 	scripts/leakcheck run scripts/package-test
 
+.PHONY: arm64-test
+arm64-test: package-arm64 build ## the arm64 programs on an emulated processor: unit tests, and polisctl with this machine's polisd
+	@scripts/setup arm64-test
+	scripts/leakcheck run scripts/arm64-test $(BIN)/arm64
+
 .PHONY: release
 release: ## dist/VERSION: packages for amd64 and arm64, sources, SBOMs and SHA256SUMS of a tagged commit (docs/release.md)
 	@scripts/release
