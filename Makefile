@@ -102,9 +102,10 @@ docs: ## man pages of polisctl, completion scripts and docs/errors.md, made agai
 	$(GO) test -count=1 -run '^TestGeneratedFilesAreFresh$$' ./cmd/polisctl -update
 
 .PHONY: pictures
-pictures: ## docs/pictures/*.svg: the diagrams from their text, the screen from a run of it
+pictures: build ## docs/pictures/*.svg: the diagrams from their text, the screens from runs of them (as root)
 	$(GO) test -count=1 -run '^TestPicturesAreFresh$$' ./internal/picture -update
 	$(GO) test -count=1 -run '^TestPicture$$' ./cmd/polis-tui/tui -update
+	POLIS_BIN=$(CURDIR)/$(BIN) $(GO) test -tags '$(TAGS)' -count=1 -run '^TestDemonstration$$' ./e2e -update
 
 .PHONY: demo
 demo: setup build ## the demonstration: two agents on one repository, step by step
