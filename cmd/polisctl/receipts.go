@@ -15,8 +15,8 @@ import (
 func (a *app) receiptsCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "receipts COMMAND",
-		Short: "Show, verify and export the receipts of a workspace",
-		Long: `Show, verify and export the receipts of a workspace.
+		Short: "Show, verify, export and replay the receipts of a workspace",
+		Long: `Show, verify, export and replay the receipts of a workspace.
 
 Receipts are an append-only record of what happened to agents: created, changed and
 removed, leases and refusals, approvals, snapshots, refs and merges. Each entry
@@ -24,7 +24,7 @@ contains the hash of the one before, so that a change is found.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: group,
 	}
-	cmd.AddCommand(a.receiptsShowCmd(), a.receiptsVerifyCmd(), a.receiptsExportCmd())
+	cmd.AddCommand(a.receiptsShowCmd(), a.receiptsVerifyCmd(), a.receiptsExportCmd(), a.receiptsReplayCmd())
 	return cmd
 }
 

@@ -206,6 +206,6 @@ func (m *Manager) narrowWorker(ctx context.Context, c config.Config, p, w *Agent
 		return false, err
 	}
 	m.Log.Info("worker was narrowed as its parent was", "agent", w.Name(), "what", strings.Join(words, ", "))
-	m.Events.Publish(api.Event{Type: api.EventAgentSettings, Agent: w.Name(), Message: "agent " + w.Name() + ", as its parent " + p.Name() + ": " + strings.Join(words, ", "), Data: map[string]any{"changed": words, "parent": p.Name()}})
+	m.Events.Publish(api.Event{Type: api.EventAgentSettings, Agent: w.Name(), Message: "agent " + w.Name() + ", as its parent " + p.Name() + ": " + strings.Join(words, ", "), Data: with(w.recordChange(words), map[string]any{"parent": p.Name()})})
 	return true, nil
 }

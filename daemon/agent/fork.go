@@ -54,7 +54,7 @@ func (m *Manager) Fork(ctx context.Context, name string, req api.ForkRequest) (a
 	m.crash("fork:done")
 	m.dropSnapshot(context.WithoutCancel(ctx), a, shot.Ref)
 	m.Events.Publish(api.Event{Type: api.EventAgentForked, Agent: req.Name, Message: fmt.Sprintf("agent %s was forked from agent %s on branch %s", req.Name, name, a.Kept.Branch),
-		Data: map[string]any{"from": name, "commit": shot.Head, "leftOut": shot.LeftOut}})
+		Data: with(a.record(), map[string]any{"from": name, "commit": shot.Head, "leftOut": shot.LeftOut})})
 	return api.ForkResponse{Agent: m.live(ctx, a), From: name, Commit: shot.Head, LeftOut: shot.LeftOut, StillMS: still.Milliseconds()}, nil
 }
 

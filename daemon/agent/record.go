@@ -1,6 +1,9 @@
 package agent
 
-import "fmt"
+import (
+	"fmt"
+	"maps"
+)
 
 // record describes the agent for those who keep receipts: what replay rebuilds it from.
 func (a *Agent) record() map[string]any {
@@ -13,6 +16,12 @@ func (a *Agent) recordChange(words []string) map[string]any {
 	out := a.record()
 	out["changed"] = words
 	return out
+}
+
+// with adds data of an event to what describes its agent.
+func with(record, more map[string]any) map[string]any {
+	maps.Copy(record, more)
+	return record
 }
 
 func refMessage(agent, ref string, gone bool) string {

@@ -91,7 +91,7 @@ func (m *Manager) RestoreAgent(ctx context.Context, name string, req api.Restore
 	m.mu.Unlock()
 	m.setStatus(a, api.StatusIdle, "") // complete, and no longer in the trash: saved together
 	m.crash("restore:done")
-	m.Events.Publish(api.Event{Type: api.EventAgentRestored, Agent: as, Message: fmt.Sprintf("agent %s was restored on branch %s", as, a.Kept.Branch), Data: map[string]any{"trash": gone.Trash, "was": name}})
+	m.Events.Publish(api.Event{Type: api.EventAgentRestored, Agent: as, Message: fmt.Sprintf("agent %s was restored on branch %s", as, a.Kept.Branch), Data: with(a.record(), map[string]any{"trash": gone.Trash, "was": name})})
 	return m.live(ctx, a), nil
 }
 

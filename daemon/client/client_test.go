@@ -190,6 +190,14 @@ func TestEveryCallUsesItsRoute(t *testing.T) {
 		}},
 		{"GET /v1/receipts/verify?head=ab&workspace=project ", func(c *Client) error { _, err := c.VerifyReceipts(ctx, "project", "ab"); return err }},
 		{"GET /v1/receipts/provenance?entry=7&workspace=project ", func(c *Client) error { _, err := c.Provenance(ctx, "project", 7); return err }},
+		{"GET /v1/receipts/replay?entry=7&workspace=project ", func(c *Client) error { _, err := c.ReplayReceipts(ctx, "project", 7); return err }},
+		{"GET /v1/receipts/tree?branch=main&entry=7&workspace=project ", func(c *Client) error {
+			r, err := c.ReplayTree(ctx, "project", 7, "main")
+			if err == nil {
+				err = r.Close()
+			}
+			return err
+		}},
 		{"GET /v1/receipts/export?workspace=project ", func(c *Client) error { _, err := c.ExportReceipts(ctx, "project"); return err }},
 		{"DELETE /v1/snapshots/s1 ", func(c *Client) error { _, err := c.RemoveSnapshot(ctx, "s1"); return err }},
 		{`POST /v1/agents/claude/restore {"as":"other"}`, func(c *Client) error {

@@ -122,6 +122,8 @@ type Receipts interface {
 	VerifyReceipts(ctx context.Context, workspace, head string) (api.ReceiptsCheck, error)
 	ExportReceipts(ctx context.Context, workspace string, to io.Writer) error
 	Provenance(ctx context.Context, workspace string, entry uint64, to io.Writer) error
+	ReplayReceipts(ctx context.Context, workspace string, entry uint64) (api.ReceiptsReplay, error)
+	ReplayTree(ctx context.Context, workspace string, entry uint64, branch string, to io.Writer) error
 	// Who returns who read or wrote a path, and Blame of which agents the lines of a file are; "" for the
 	// agent is the target branch.
 	Who(ctx context.Context, req api.WhoRequest) (api.Who, error)

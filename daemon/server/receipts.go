@@ -102,12 +102,9 @@ func (s *Server) verifyReceipts(w http.ResponseWriter, r *http.Request) error {
 
 // provenance streams, as exportReceipts does.
 func (s *Server) provenance(w http.ResponseWriter, r *http.Request) error {
-	var entry uint64
-	if text := r.URL.Query().Get("entry"); text != "" {
-		var err error
-		if entry, err = strconv.ParseUint(text, 10, 64); err != nil || entry == 0 {
-			return api.Errorf(api.CodeBadRequest, "entry is not a number above 0: %q", api.Shorten(text, 32))
-		}
+	entry, err := entryOf(r)
+	if err != nil {
+		return err
 	}
 	return s.lines(w, func(to io.Writer) error {
 		return s.Backend.Provenance(r.Context(), r.URL.Query().Get("workspace"), entry, to)
@@ -122,10 +119,15 @@ func (s *Server) exportReceipts(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) lines(w http.ResponseWriter, write func(io.Writer) error) error {
-	out := &fileBody{w: w, kind: "application/x-ndjson"}
+	return s.streamed(w, "application/x-ndjson", "export of receipts cut short", write)
+}
+
+// streamed answers with what write writes. An error after the first byte cuts the answer short, and is logged as text.
+func (s *Server) streamed(w http.ResponseWriter, kind, text string, write func(io.Writer) error) error {
+	out := &fileBody{w: w, kind: kind}
 	err := write(out)
 	if err != nil && out.begun {
-		s.Log.Warn("export of receipts cut short", "err", err)
+		s.Log.Warn(text, "err", err)
 		panic(http.ErrAbortHandler)
 	}
 	if err != nil {

@@ -117,6 +117,8 @@ func Routes() []Route {
 		{"GET /v1/receipts", AccessRead, "the last receipts, oldest first; workspace, agent, type, since and limit select", (*Server).receipts},
 		{"GET /v1/receipts/verify", AccessRead, "compare all receipts of a workspace with their hashes; head=HASH: that entry must be there", (*Server).verifyReceipts},
 		{"GET /v1/receipts/provenance", AccessRead, "the provenance of merges as in-toto statements, one JSON object a line", (*Server).provenance},
+		{"GET /v1/receipts/replay", AccessRead, "the state of a workspace at entry=N of its receipts, rebuilt from them, with what differs from it; the newest without N", (*Server).replayReceipts},
+		{"GET /v1/receipts/tree", AccessRead, "the files of a target (branch) after the last merge up to entry=N of the receipts, as a tar archive", (*Server).replayTree},
 		{"GET /v1/receipts/export", AccessRead, "all receipts of a workspace, one JSON object a line", (*Server).exportReceipts},
 		{"GET /v1/who", AccessAdmin, "who read, or with op=wrote wrote, a path; path, line, agent, workspace, since and limit select", (*Server).who},
 		{"GET /v1/blame", AccessAdmin, "which commit, agent and task each line of a file is of; path=PATH, agent=NAME reads the file of an agent", (*Server).blame},

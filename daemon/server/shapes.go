@@ -128,6 +128,8 @@ func shapes() map[string]shape {
 		"GET /v1/blame":                       {out: api.Blame{}, query: []query{ofWorkspace, {"agent", "string", "the file of this agent, else that of the target branch"}, {"path", "string", "the file"}}},
 		"GET /v1/receipts/verify":             {out: api.ReceiptsCheck{}, query: []query{ofWorkspace, {"head", "string", "the hash of an entry that must be there"}}},
 		"GET /v1/receipts/provenance":         {text: "application/x-ndjson", query: []query{ofWorkspace, {"entry", "integer", "only of the merge with this number in the log of the workspace"}}},
+		"GET /v1/receipts/replay":             {out: api.ReceiptsReplay{}, query: []query{ofWorkspace, {"entry", "integer", "the number of an entry in the log of the workspace; the newest if not given"}}},
+		"GET /v1/receipts/tree":               {text: "application/x-tar", query: []query{ofWorkspace, {"entry", "integer", "the number of an entry in the log of the workspace; the newest if not given"}, {"branch", "string", "the target, if several have merges"}}},
 		"GET /v1/receipts/export":             {text: "application/x-ndjson", query: []query{ofWorkspace}},
 		"DELETE /v1/snapshots/{id}":           {out: api.Snapshot{}},
 		"GET /v1/agents/{name}/timeline":      {out: api.Snapshot{}, list: "checkpoints"},
