@@ -15,7 +15,7 @@ import (
 
 // openReceipts begins to record events. The stores come with the workspaces.
 func (d *Daemon) openReceipts(ctx context.Context) {
-	d.receipts = &receipt.Recorder{Workspaces: d.workspacesOfAgents, Stores: d.receiptStores, Faulty: d.receiptsFault, Log: d.Log, Now: time.Now}
+	d.receipts = &receipt.Recorder{Workspaces: d.workspacesOfAgents, Stores: d.receiptStores, Faulty: d.receiptsFault, Log: d.Log, Now: time.Now, Began: time.Now()}
 	d.hub.Tap = d.receipts.Put
 	d.receipts.Open(ctx)
 }
@@ -23,7 +23,7 @@ func (d *Daemon) openReceipts(ctx context.Context) {
 // newReceipts makes the receipts of a workspace, and beside them the records of what its agents use.
 // Nothing is read yet.
 func (d *Daemon) newReceipts(name string) (*receipt.Store, *policyrecord.Book) {
-	s := &receipt.Store{Dir: layout.Receipts(d.Config.WorkspacesDir, name), Workspace: name, Log: d.Log, Now: time.Now, Began: time.Now(),
+	s := &receipt.Store{Dir: layout.Receipts(d.Config.WorkspacesDir, name), Workspace: name, Log: d.Log, Now: time.Now, Began: d.receipts.Began,
 		Limits: func() receipt.Limits {
 			c := d.live().Receipts
 			return receipt.Limits{MaxBytes: int64(c.MaxMB) << 20, AgentBytes: int64(c.AgentMB) << 20, Keep: time.Duration(c.Keep)}

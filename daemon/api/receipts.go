@@ -29,8 +29,8 @@ type Receipt struct {
 
 // Types of receipts that are not events.
 const (
-	// polisd opened the log; data: clean (the last polisd ended in order), since (when it opened the
-	// workspace), and cut, the bytes of an
+	// polisd opened the log; data: clean (the last polisd ended in order), since (when it began to
+	// record), and cut, the bytes of an
 	// incomplete entry that a crash left.
 	ReceiptOpened = "receipts:opened"
 	// polisd ended in order.

@@ -43,7 +43,7 @@ type Log struct {
 	MaxBytes func() int64
 	Log      *slog.Logger
 	Now      func() time.Time
-	// Began is when polisd opened the workspace; zero for the log of an agent.
+	// Began is that of the Store; zero for the log of an agent.
 	Began time.Time
 
 	mu   sync.Mutex

@@ -30,6 +30,8 @@ type Recorder struct {
 	Faulty func(workspace string, err error)
 	Log    *slog.Logger
 	Now    func() time.Time
+	// Began is when polisd began to record, before any agent can claim a lease again.
+	Began time.Time
 
 	once   sync.Once
 	in     intake

@@ -35,7 +35,7 @@ type Store struct {
 	Cut func(log string, bytes int64)
 	Log *slog.Logger
 	Now func() time.Time
-	// Began is when polisd opened the workspace.
+	// Began is when polisd began to record: what agents have reclaimed since then is recorded after it.
 	Began time.Time
 
 	mu     sync.Mutex
