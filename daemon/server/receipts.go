@@ -119,15 +119,15 @@ func (s *Server) exportReceipts(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) lines(w http.ResponseWriter, write func(io.Writer) error) error {
-	return s.streamed(w, "application/x-ndjson", "export of receipts cut short", write)
+	return s.streamed(w, "application/x-ndjson", "export of receipts", write)
 }
 
-// streamed answers with what write writes. An error after the first byte cuts the answer short, and is logged as text.
-func (s *Server) streamed(w http.ResponseWriter, kind, text string, write func(io.Writer) error) error {
+// streamed answers with what write writes. An error after the first byte cuts the answer short, and is logged with what it is.
+func (s *Server) streamed(w http.ResponseWriter, kind, what string, write func(io.Writer) error) error {
 	out := &fileBody{w: w, kind: kind}
 	err := write(out)
 	if err != nil && out.begun {
-		s.Log.Warn(text, "err", err)
+		s.Log.Warn("answer cut short", "what", what, "err", err)
 		panic(http.ErrAbortHandler)
 	}
 	if err != nil {

@@ -40,7 +40,7 @@ func (s *Server) replayTree(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	q := r.URL.Query()
-	return s.streamed(w, "application/x-tar", "tree of receipts cut short", func(to io.Writer) error {
+	return s.streamed(w, "application/x-tar", "tree of receipts", func(to io.Writer) error {
 		return s.Backend.ReplayTree(r.Context(), q.Get("workspace"), entry, q.Get("branch"), to)
 	})
 }
