@@ -48,7 +48,7 @@ func TestEveryEndHasAResultInWords(t *testing.T) {
 		"failed (as the agent says)":          {End{At: at, By: api.EndDone, Failed: true}, Work{}, nil, api.OutcomeFailed},
 		"killed: memory":                      {End{At: at, By: api.EndExit, Killed: "memory"}, Work{}, nil, api.OutcomeKilled},
 		"stopped":                             {End{At: at, By: api.EndStop}, Work{Commits: 1}, nil, api.OutcomeStopped},
-		"budget spent":                        {End{At: at, By: api.EndBudget, Message: "its model budget was spent"}, Work{Commits: 1}, nil, api.OutcomeStopped},
+		"stopped: its model budget was spent": {End{At: at, By: api.EndBudget, Message: "its model budget was spent"}, Work{Commits: 1}, nil, api.OutcomeStopped},
 		"cancelled":                           {End{At: at, By: api.EndCancel}, Work{}, nil, api.OutcomeCancelled},
 		"lost":                                {End{At: at, By: api.EndLost}, Work{}, nil, api.OutcomeLost},
 	} {
