@@ -9,6 +9,7 @@ import (
 	"polis/daemon/api"
 	"polis/daemon/shim/wire"
 	"polis/daemon/timeline"
+	"polis/fusefs/policy"
 )
 
 // checkpointClock makes the checkpoints of [snapshots] every.
@@ -123,7 +124,12 @@ func (b *backend) OwnTimeline(ctx context.Context, name string, req api.Timeline
 	if req.Op == api.TimelineTool && b.live().Snapshots.Every == 0 {
 		return api.TimelineResponse{}, nil
 	}
+	_, rules, err := b.reading(h.Copy().Rules())
+	if err != nil {
+		return api.TimelineResponse{}, err
+	}
 	res, err := timeline.Own{Timeline: t, Agent: name, Since: h.Copy().CreatedAt, Mount: b.mountInside,
+		Hidden: func(path string) bool { return rules.Decide(path, false).Read == policy.Hide },
 		Unmount: func(ctx context.Context, id string) (api.SnapshotMount, error) {
 			m, err := b.agents.UnmountSnapshot(ctx, name, id, true)
 			return api.SnapshotMount{ID: id, Agent: name, At: m.At, Inside: true}, err

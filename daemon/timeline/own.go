@@ -15,6 +15,9 @@ type Own struct {
 	Agent    string
 	// Since is when the agent was added.
 	Since time.Time
+	// Hidden reports whether the agent's rules hide a path. Lists do not name it: people, merges and rules of before can
+	// have changed what the agent must not know. nil hides nothing.
+	Hidden func(path string) bool
 	// Mount and Unmount mount a snapshot in the agent's sandbox, and unmount it.
 	Mount   func(ctx context.Context, s Stored) (api.SnapshotMount, error)
 	Unmount func(ctx context.Context, id string) (api.SnapshotMount, error)
@@ -28,9 +31,9 @@ func (o Own) Do(ctx context.Context, req api.TimelineRequest) (api.TimelineRespo
 		all, err := o.list(ctx)
 		return api.TimelineResponse{Checkpoints: all}, err
 	case api.TimelineCheckpoint:
-		return one(t.Checkpoint(ctx, o.Agent, Mark{Why: api.SnapshotByAgent, Note: req.Note}))
+		return o.one(t.Checkpoint(ctx, o.Agent, Mark{Why: api.SnapshotByAgent, Note: req.Note}))
 	case api.TimelineTool:
-		return one(t.Checkpoint(ctx, o.Agent, BeforeTool(req.Tool, req.Note)))
+		return o.one(t.Checkpoint(ctx, o.Agent, BeforeTool(req.Tool, req.Note)))
 	case api.TimelineRewind:
 		all, err := o.list(ctx)
 		if err != nil {
@@ -73,9 +76,21 @@ func (o Own) mount(ctx context.Context, which string) (m api.SnapshotMount, err 
 
 func (o Own) list(ctx context.Context) ([]api.Snapshot, error) {
 	all, err := o.Timeline.List(ctx, o.Agent)
-	return slices.DeleteFunc(all, func(s api.Snapshot) bool { return s.Time.Before(o.Since) }), err
+	all = slices.DeleteFunc(all, func(s api.Snapshot) bool { return s.Time.Before(o.Since) })
+	for i := range all {
+		all[i] = o.shown(all[i])
+	}
+	return all, err
 }
 
-func one(s api.Snapshot, _ bool, err error) (api.TimelineResponse, error) {
-	return api.TimelineResponse{Checkpoints: []api.Snapshot{s}}, err
+// shown returns a checkpoint without names that are hidden from the agent. They stay in the number of changed paths.
+func (o Own) shown(s api.Snapshot) api.Snapshot {
+	if o.Hidden != nil {
+		s.Changed = slices.DeleteFunc(slices.Clone(s.Changed), o.Hidden)
+	}
+	return s
+}
+
+func (o Own) one(s api.Snapshot, _ bool, err error) (api.TimelineResponse, error) {
+	return api.TimelineResponse{Checkpoints: []api.Snapshot{o.shown(s)}}, err
 }

@@ -90,6 +90,28 @@ func TestAnAgentHasItsOwnCheckpointsOnly(t *testing.T) {
 	require.Equal(t, api.CodeBadRequest, api.CodeOf(err))
 }
 
+func TestNamesThatAreHiddenFromTheAgentAreNotListed(t *testing.T) {
+	w := start(t)
+	w.h.set = changed.New()
+	w.put("out/a", "1")
+	w.checkpoint()
+	o := w.own()
+	o.Hidden = func(path string) bool { return path == "out/key" }
+	w.put("out/a", "2")
+	w.put("out/key", "a person's")
+	made, err := o.Do(t.Context(), api.TimelineRequest{Op: api.TimelineCheckpoint})
+	require.NoError(t, err)
+	list, err := o.Do(t.Context(), api.TimelineRequest{Op: api.TimelineList})
+	require.NoError(t, err)
+	for _, s := range []api.Snapshot{made.Checkpoints[0], list.Checkpoints[len(list.Checkpoints)-1]} {
+		require.Equal(t, made.Checkpoints[0].ID, s.ID)
+		require.Equal(t, []string{"out", "out/a"}, s.Changed)
+	}
+	kept, _, err := w.l.Find(t.Context(), made.Checkpoints[0].ID)
+	require.NoError(t, err)
+	require.Equal(t, []string{"out", "out/a", "out/key"}, kept.Changed, "people see it")
+}
+
 // TestOwnRewindsAreBounded: an agent that goes back without end keeps the last of what these replaced, and
 // all of what people's replaced.
 func TestOwnRewindsAreBounded(t *testing.T) {
