@@ -28,21 +28,19 @@ func (h snapshotHost) DropCommits(ctx context.Context, needed func(agent, commit
 // Refs that cannot be read are logged, and are in no checkpoint.
 func (h snapshotHost) git(ctx context.Context, a agent.Held, readable bool) (g *timeline.Git, commit string, err error) {
 	name, k := a.Name(), a.Copy()
-	refs, err := h.w.git.Refs(ctx, name, k.Branch, k.OwnedRefs)
-	if err != nil {
-		h.w.d.Log.Warn("refs not read for a checkpoint", "agent", name, "err", err)
-	}
-	if err == nil && strings.HasPrefix(refs.Head, "ref: ") {
+	refs, unread := h.w.git.Refs(ctx, name, k.Branch, k.OwnedRefs)
+	if unread != nil {
+		h.w.d.Log.Warn("refs not read for a checkpoint", "agent", name, "err", unread)
+	} else if strings.HasPrefix(refs.Head, "ref: ") {
 		commit = refs.Commit()
 	}
 	if commit == "" {
-		var herr error
-		if commit, herr = h.w.git.Head(ctx, name); herr != nil {
-			return nil, "", herr
+		if commit, err = h.w.git.Head(ctx, name); err != nil {
+			return nil, "", err
 		}
 	}
-	if err != nil {
-		return nil, commit, nil
+	if unread != nil {
+		return nil, commit, nil //nolint:nilerr // it is logged, and the checkpoint has the files
 	}
 	all := maps.Clone(refs.Own)
 	if refs.Stash != "" {

@@ -22,7 +22,6 @@ type locked struct {
 	good     atomic.Value
 	mu       sync.Mutex
 	keys     []string
-	bodies   []string
 	inFlight chan struct{} // if not nil, a refusal waits for it
 }
 

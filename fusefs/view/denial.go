@@ -32,7 +32,7 @@ func (g *Guard) refuse(c fusefs.Caller, op fusefs.Op, write bool, d Denial, errn
 
 // HiddenRefused implements fusefs.HiddenRefuser.
 func (g *Guard) HiddenRefused(c fusefs.Caller, op fusefs.Op, t fusefs.Target) {
-	g.refuse(c, op, true, Denial{Path: t.Path, Code: CodeHidden, Rule: g.set.Load().DecideThrough(t.Path, t.Dir).Rule}, syscall.ENOENT)
+	_ = g.refuse(c, op, true, Denial{Path: t.Path, Code: CodeHidden, Rule: g.set.Load().DecideThrough(t.Path, t.Dir).Rule}, syscall.ENOENT) //nolint:errcheck // it is the errno that the kernel has got
 }
 
 // report passes a refusal to one of the callbacks, at a bounded rate.
