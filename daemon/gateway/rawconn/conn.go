@@ -7,7 +7,6 @@ import (
 	"os"
 	"sync"
 	"syscall"
-	"unsafe"
 )
 
 // Conn is a TCP connection. Its methods are those of net.Conn.
@@ -37,10 +36,10 @@ func New(c net.Conn) net.Conn {
 		return c
 	}
 	out := &Conn{Conn: c, raw: raw}
-	out.read.step = func(fd uintptr) bool { return out.read.call(syscall.SYS_READ, fd) }
+	out.read.step = func(fd uintptr) bool { return out.read.call(read, fd) }
 	out.write.step = func(fd uintptr) bool {
 		for len(out.write.buf) > 0 {
-			if !out.write.call(syscall.SYS_WRITE, fd) {
+			if !out.write.call(write, fd) {
 				return false
 			}
 			if out.write.err != nil {
@@ -53,12 +52,12 @@ func New(c net.Conn) net.Conn {
 }
 
 // call makes one system call with what is left of the buffer. It returns false if the socket is not ready.
-func (t *transfer) call(number, fd uintptr) bool {
+func (t *transfer) call(sys func(fd uintptr, p []byte) (int, syscall.Errno), fd uintptr) bool {
 	for {
-		n, _, errno := syscall.RawSyscall(number, fd, uintptr(unsafe.Pointer(&t.buf[0])), uintptr(len(t.buf)))
+		n, errno := sys(fd, t.buf)
 		switch errno {
 		case 0:
-			t.n += int(n)
+			t.n += n
 			t.buf = t.buf[n:]
 			return true
 		case syscall.EINTR:
