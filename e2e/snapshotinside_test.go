@@ -119,7 +119,10 @@ func TestAnAgentMountsItsCheckpoints(t *testing.T) {
 	for _, pid := range d.shimPIDs() {
 		require.NoError(t, unix.Kill(pid, unix.SIGKILL))
 	}
-	d.eventually("the agent is up again", func() bool { return d.ctl("agents", "start", "alice").code == 0 })
+	d.eventually("the agent is up again", func() bool {
+		d.ctl("agents", "start", "alice") // succeeds also before polisd has noticed the death
+		return d.exec("alice", "true").code == 0
+	})
 	require.Equal(t, "", d.sh("alice", "ls /run/polis/snapshots 2>/dev/null || true; grep polis-snapshot /proc/mounts || true"))
 	require.Equal(t, one, at(d.ownCtl("alice", "-q snapshot mount "+first.ID)), "it can be mounted again")
 	require.Equal(t, "first\n", d.sh("alice", "cat "+one+"/n"))
