@@ -404,9 +404,10 @@ mkdir -p ~/src/project/docs && cd ~/src/project && git init -q -b main && echo x
 		t.Log(line)
 		t.Log(must(t, script))
 	}
-	require.GreaterOrEqual(t, commands, 10)
+	require.GreaterOrEqual(t, commands, 5)
 	must(t, "test ! -e ~/src/project/by-claude.txt")
 	must(t, "cd ~/src/project && git log --merges --format=%s main | grep claude")
+	must(t, "cd ~/src/project && polisctl agents add docs --base custom --read '**' --write 'docs/**' --deny .env --port 3000")
 	must(t, "polisctl agents exec docs -- sh -c 'echo y > docs/y.md'")
 	mustNot(t, "polisctl agents exec docs -- sh -c 'echo y > y.md'")
 	must(t, "polisctl agents remove claude docs --force")
