@@ -107,7 +107,7 @@ func TestRecipesOfServices(t *testing.T) {
 	registry := &npmRegistry{t: t, path: "/team", archives: map[string][]byte{"left": npmArchive(t, "left")}}
 	version, err := exec.CommandContext(t.Context(), "/usr/bin/npm", "--version").Output()
 	require.NoError(t, err)
-	if major, _, _ := strings.Cut(string(version), "."); major == "9" { // the page says so
+	if major, _, _ := strings.Cut(string(version), "."); major == "9" { // as the page explains
 		registry.path = ""
 	}
 	hub := &gitHub{}
