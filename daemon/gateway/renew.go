@@ -61,18 +61,26 @@ func (g *Gateway) wasSent() {
 
 // renewed returns the service with another key, after it has refused that of s; nil if there is none.
 func (g *Gateway) renewed(ctx context.Context, s *service) *service {
-	newer := func() *service {
-		g.mu.Lock()
-		defer g.mu.Unlock()
+	return afterRefusal(ctx, g, s.config.Name, s.config.Key, func() *service {
 		if n := g.services[s.config.Name]; n != nil && n.config.Key != s.config.Key && n.rekeys(s) {
 			return n
 		}
 		return nil
+	})
+}
+
+// afterRefusal returns what newer does, which is called with g.mu held, once polisd has another key than the one that
+// was refused.
+func afterRefusal[S any](ctx context.Context, g *Gateway, name, key string, newer func() *S) *S {
+	locked := func() *S {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		return newer()
 	}
-	n := newer()
-	if n == nil && s.config.Key != "" {
-		g.awaitKey(ctx, s.config.Name)
-		n = newer()
+	n := locked()
+	if n == nil && key != "" {
+		g.awaitKey(ctx, name)
+		n = locked()
 	}
 	return n
 }
@@ -85,20 +93,12 @@ func (s *service) rekeys(o *service) bool {
 }
 
 func (g *Gateway) renewedWeb(ctx context.Context, s *webService) *webService {
-	newer := func() *webService {
-		g.mu.Lock()
-		defer g.mu.Unlock()
+	return afterRefusal(ctx, g, s.config.Name, s.config.Key, func() *webService {
 		if n := g.web[s.config.Name]; n != nil && n.config.Key != s.config.Key && n.rekeys(s) {
 			return n
 		}
 		return nil
-	}
-	n := newer()
-	if n == nil && s.config.Key != "" {
-		g.awaitKey(ctx, s.config.Name)
-		n = newer()
-	}
-	return n
+	})
 }
 
 func (s *webService) rekeys(o *webService) bool {
