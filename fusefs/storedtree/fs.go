@@ -32,6 +32,7 @@ type FS struct {
 	conn  *conn.Conn
 	known known
 	keep  time.Duration // of names and attributes
+	done  chan struct{}
 
 	mu   sync.Mutex
 	open map[uint64]*handle
@@ -52,7 +53,7 @@ func Mount(c Config) (*FS, error) {
 		return nil, err
 	}
 	c.Entries = nil
-	fs := &FS{cfg: c, nodes: nodes, known: known{of: map[Hash]*parts{}}, open: map[uint64]*handle{}, told: map[Hash]bool{}}
+	fs := &FS{cfg: c, nodes: nodes, known: known{of: map[Hash]*parts{}}, open: map[uint64]*handle{}, told: map[Hash]bool{}, done: make(chan struct{})}
 	if fs.cfg.MaxOpen <= 0 {
 		fs.cfg.MaxOpen = maxOpen
 	}
@@ -69,17 +70,18 @@ func Mount(c Config) (*FS, error) {
 			c.Log.Error("snapshot is not served", "err", err)
 		}
 		fs.closeAll()
+		close(fs.done)
 	}()
 	return fs, nil
 }
 
-// Done is closed when the tree is not mounted any more.
-func (fs *FS) Done() <-chan struct{} { return fs.conn.Done() }
+// Done is closed when the tree is not mounted any more and none of its files is open.
+func (fs *FS) Done() <-chan struct{} { return fs.done }
 
 // Wait returns when the tree is not mounted any more, or ctx ends.
 func (fs *FS) Wait(ctx context.Context) error {
 	select {
-	case <-fs.conn.Done():
+	case <-fs.done:
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("storedtree: unmounted, but still in use: %w", context.Cause(ctx))
