@@ -75,11 +75,16 @@ type Relative struct {
 	InTask    bool
 }
 
-// Family returns how far the agents of a family together have used a budget.
+// Family returns how far the agents of a family together have used a budget. The first of them is the family's
+// first agent: what a person raised of its budget counts.
 func (b *Book) Family(bounds setting.ModelBudget, family []Relative, now time.Time) (budget.State, error) {
-	used, day, inTask, errs := budget.Used{}, ledger.Day(now), false, []error(nil)
-	for _, f := range family {
-		inTask = inTask || f.Task != ""
+	used, day, task, errs := budget.Used{}, ledger.Day(now), "", []error(nil)
+	for i, f := range family {
+		if i == 0 {
+			task = f.Task
+			raised, err := raise.Read(f.Dir)
+			errs, bounds = append(errs, err), raised.Over(bounds, task, day)
+		}
 		errs = append(errs, b.Rows(f.Dir, func(r ledger.Row) {
 			if r.Day == day {
 				used.Day.Add(r.Counts)
@@ -89,7 +94,7 @@ func (b *Book) Family(bounds setting.ModelBudget, family []Relative, now time.Ti
 			}
 		}))
 	}
-	return budget.Check(bounds, used, inTask), errors.Join(errs...)
+	return budget.Check(bounds, used, task != ""), errors.Join(errs...)
 }
 
 // Tasks returns what the tasks of the agent with its logs in dir used, by their IDs. The oldest tasks of an

@@ -11,6 +11,7 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/gateway/ledger"
+	"polis/daemon/gateway/raise"
 	"polis/daemon/gateway/usage"
 	"polis/daemon/setting"
 )
@@ -125,4 +126,23 @@ func TestAFamilyHasOneBudgetForWorkers(t *testing.T) {
 		require.Equal(t, c.spent, st.Spent())
 		require.Equal(t, c.text, st.Text)
 	}
+
+	// What a person raised of the first agent's budget counts, for the present task and day alone.
+	s, err := raise.Open(family[0].Dir)
+	require.NoError(t, err)
+	for _, r := range []raise.Raise{{Bound: "day_tokens", Of: "2026-03-02", To: 60}, {Bound: "task_tokens", Of: "ana.2", To: 90}, {Bound: "day_money", Of: "2026-03-01", To: 9}} {
+		require.NoError(t, s.Add(r))
+	}
+	for text, bounds := range map[string]setting.ModelBudget{"30 of 60 tokens of the day": {DayTokens: 30}, "30 of 90 tokens of the task": {TaskTokens: 30}} {
+		st, err := b.Family(bounds, family, now)
+		require.NoError(t, err)
+		require.False(t, st.Spent(), text)
+		require.Equal(t, text, st.Text)
+	}
+	st, err := b.Family(setting.ModelBudget{DayTokens: 30}, family, now.AddDate(0, 0, -1))
+	require.NoError(t, err)
+	require.Equal(t, "20 of 30 tokens of the day", st.Text)
+	require.NoError(t, os.WriteFile(filepath.Join(family[0].Dir, "models.raised.json"), []byte("x"), 0o600))
+	_, err = b.Family(setting.ModelBudget{DayTokens: 30}, family, now)
+	require.Error(t, err)
 }
