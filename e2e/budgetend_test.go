@@ -77,12 +77,24 @@ func TestASpentBudgetAsksAPersonAndTheAgentIsFrozen(t *testing.T) {
 	got = d.asking("ana", modelStatus)
 	q = d.question("ana")
 	require.Equal(t, "raise day_tokens to 800", q.What)
+	for amount, why := range map[string]string{"80": "raise it by 81 tokens or more", "100.5": "must be a number of tokens"} {
+		r := d.ctl("approvals", "approve", q.ID, "--raise", amount)
+		require.NotZero(t, r.code)
+		require.Contains(t, r.stderr, why)
+	}
+	require.Contains(t, d.must("approvals", "approve", q.ID, "--raise", "100"), "raised by 100")
+	require.Equal(t, "200 ", (<-got).stdout)
+	a, _ = d.agent("ana")
+	require.Equal(t, "600 of 500 tokens of the day", a.Models.Budget.Text)
+	got = d.asking("ana", modelStatus)
+	q = d.question("ana")
+	require.Equal(t, "raise day_tokens to 1000", q.What)
 	d.must("approvals", "deny", q.ID)
 	require.Equal(t, "429 ", (<-got).stdout)
 	require.True(t, beats())
 	require.Equal(t, "429 ", d.sh("ana", modelStatus), "it is not asked again")
 	require.Empty(t, d.questions())
-	require.Equal(t, 4, s.requests())
+	require.Equal(t, 5, s.requests())
 }
 
 // TestASpentBudgetStopsTheTask after the answer that spent it; what the task wrote stays.

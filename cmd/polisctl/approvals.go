@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -139,6 +141,9 @@ func approvalPage(p *page, v api.Approval) {
 	}
 	if v.Answer != nil {
 		text := string(v.Answer.Verdict) + " by " + v.Answer.By + ", " + string(cmp.Or(v.Answer.Scope, api.ScopeOnce))
+		if v.Answer.Raise > 0 {
+			text += ", raised by " + strconv.FormatFloat(v.Answer.Raise, 'f', -1, 64)
+		}
 		if v.Answer.Reason != "" {
 			text += ": " + v.Answer.Reason
 		}
@@ -162,8 +167,13 @@ present task, for the agent, or for all agents of its role in the workspace. The
 last two are remembered until polisctl approvals revoke revokes them; they are
 for exactly the same tool and text.`
 
+const raiseHelp = `
+
+An approval of a question about a model budget raises it as the question says, or by
+the AMOUNT of --raise: tokens, or units of the currency of the prices.`
+
 func (a *app) approveCmd() *cobra.Command {
-	return a.answerCmd(api.VerdictApprove, "approve ID [--for SCOPE]", "Approve what an agent asks for", answerHelp, true)
+	return a.answerCmd(api.VerdictApprove, "approve ID [--for SCOPE | --raise AMOUNT]", "Approve what an agent asks for", answerHelp+raiseHelp, true)
 }
 
 func (a *app) denyCmd() *cobra.Command {
@@ -178,7 +188,7 @@ cancel does. If the agent has no task, its program is stopped.`, false)
 }
 
 func (a *app) answerCmd(verdict api.Verdict, use, short, long string, scopes bool) *cobra.Command {
-	var scope string
+	var scope, amount string
 	most, want := -1, "the ID of a question"
 	if verdict == api.VerdictApprove {
 		most = 1
@@ -188,6 +198,9 @@ func (a *app) answerCmd(verdict api.Verdict, use, short, long string, scopes boo
 		cmd.Flags().StringVar(&scope, "for", "once", "what the answer is for: once, task, agent or role")
 		_ = cmd.RegisterFlagCompletionFunc("for", completeWords("once", "task", "agent", "role")) // fails only for a flag that is not there
 	}
+	if verdict == api.VerdictApprove {
+		cmd.Flags().StringVar(&amount, "raise", "", "raise a model budget by this `AMOUNT`: tokens or money, as the budget is")
+	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		req := api.AnswerRequest{Verdict: verdict, Scope: api.AnswerScope(scope), Reason: strings.Join(args[1:], " ")}
 		if err := checkText("ID", args[0], maxText); err != nil {
@@ -195,6 +208,15 @@ func (a *app) answerCmd(verdict api.Verdict, use, short, long string, scopes boo
 		}
 		if scopes && !slices.Contains([]string{"once", "task", "agent", "role"}, scope) {
 			return usagef("--for %q is not valid: once, task, agent or role", clean(scope))
+		}
+		if cmd.Flags().Changed("raise") {
+			var err error
+			if req.Raise, err = strconv.ParseFloat(amount, 64); err != nil || !(req.Raise > 0) || math.IsInf(req.Raise, 0) {
+				return usagef("--raise %q is not valid: a number of tokens, or an amount of money such as 2.50", clean(amount))
+			}
+			if req.Scope != api.ScopeOnce {
+				return usagef("--raise is for the question alone, not --for %s", scope)
+			}
 		}
 		if err := checkText("REASON", req.Reason, api.MaxAnswerReason); req.Reason != "" && err != nil {
 			return err
@@ -214,6 +236,9 @@ var answerWords = map[api.Verdict]string{api.VerdictApprove: "approved", api.Ver
 
 func answeredText(v api.Approval, req api.AnswerRequest) string {
 	text := fmt.Sprintf("question %s of agent %s: %s", v.ID, v.Agent, answerWords[req.Verdict])
+	if req.Raise > 0 {
+		text += ", and the budget is raised by " + strconv.FormatFloat(req.Raise, 'f', -1, 64)
+	}
 	switch req.Scope {
 	case api.ScopeTask:
 		text += ", and " + v.Remember + " for the rest of its task"

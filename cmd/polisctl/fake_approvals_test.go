@@ -46,7 +46,7 @@ func (f *fake) approvalRoutes(mux *http.ServeMux) {
 			refuse(w, api.Errorf(api.CodeAlreadyAnswered, "question %s was answered by user:7: deny", v.ID).WithHint("the first answer counts"))
 			return
 		}
-		v.Answer = &api.Answer{Verdict: req.Verdict, Scope: req.Scope, By: "user:0", Reason: req.Reason}
+		v.Answer = &api.Answer{Verdict: req.Verdict, Scope: req.Scope, By: "user:0", Reason: req.Reason, Raise: req.Raise}
 		answer(w, 200, v)
 	})
 	rules := []api.ApprovalRule{{ID: "claude.cccccccc", Workspace: "project", Role: "worker", Verdict: api.VerdictApprove, Kind: api.ApprovalTool, Tool: "Bash", What: "make", Text: "Bash(make)", By: "user:0", At: f.now}}

@@ -121,6 +121,13 @@ func (m *Manager) AnswerApproval(ctx context.Context, by, id string, req api.Ans
 	m.mu.Unlock()
 	sh := m.Shims.Dial(a.Name())
 	defer sh.Close()
+	if req.Raise != 0 {
+		if st, err := sh.Status(ctx); err != nil {
+			return api.Approval{}, err
+		} else if st.Version < wire.RaiseVersion {
+			return api.Approval{}, api.Errorf(api.CodeBadState, "agent %s was started by an older polis, whose answers have no amount: answer without one", a.Name())
+		}
+	}
 	res, err := sh.Answer(ctx, id, wire.AnswerRequest{AnswerRequest: req, By: by, Role: role})
 	if err != nil {
 		return api.Approval{}, err

@@ -113,6 +113,8 @@ type Answer struct {
 	Role string `json:"role,omitempty"`
 	// Rule is the rule that answered, if no person did.
 	Rule string `json:"rule,omitempty"`
+	// Raise is how much the budget of the question is raised by; 0: as the question says.
+	Raise float64 `json:"raise,omitempty"`
 }
 
 // AnswerRequest answers a question.
@@ -121,6 +123,9 @@ type AnswerRequest struct {
 	// Scope is "once" if it is left out.
 	Scope  AnswerScope `json:"scope,omitempty"`
 	Reason string      `json:"reason,omitempty"`
+	// Raise is how much an approval raises the budget of a question of kind ApprovalBudget by: whole tokens, or units of the
+	// prices' currency. If it is left out, the budget is raised as the question says.
+	Raise float64 `json:"raise,omitempty"`
 }
 
 // ApprovalRule is an answer that is remembered, for an agent or for all agents of a role in a

@@ -27,6 +27,9 @@ func (q *Queue) Answer(id string, a api.Answer) (Change, error) {
 	if a.Scope == "" {
 		a.Scope = api.ScopeOnce
 	}
+	if err := it.q.checkRaise(a); err != nil {
+		return Change{Approval: q.view(it)}, api.Errorf(api.CodeOf(err), "question %s: %w", id, err)
+	}
 	if err := it.q.rememberable(); err != nil && a.Scope != api.ScopeOnce {
 		return Change{Approval: q.view(it)}, api.Errorf(api.CodeBadRequest, "question %s: %w", id, err).WithHint("answer it once")
 	}

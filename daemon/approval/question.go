@@ -2,7 +2,9 @@ package approval
 
 import (
 	"crypto/sha256"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -42,6 +44,38 @@ type Question struct {
 	// PID and Program are the process that asks.
 	PID     int
 	Program string
+	// Raise bounds the amounts that an answer can name; nil: it names none.
+	Raise *Raise
+}
+
+// Raise bounds what an answer raises a budget by.
+type Raise struct {
+	// Least is the least amount that leaves something, in Unit. Whole: parts of a unit are refused.
+	Least float64
+	Whole bool
+	Unit  string
+}
+
+// maxRaise bounds an amount, as the configuration bounds budgets.
+const maxRaise = 1e15
+
+// checkRaise returns why an answer cannot raise the budget of the question by an amount.
+func (q Question) checkRaise(a api.Answer) error {
+	switch r := q.Raise; {
+	case a.Raise == 0:
+		return nil
+	case r == nil:
+		return api.Errorf(api.CodeBadRequest, "raise: the question is not about a budget").WithHint("answer it without an amount")
+	case a.Verdict != api.VerdictApprove:
+		return api.Errorf(api.CodeBadRequest, "raise: verdict = %q raises nothing", a.Verdict).WithHint("approve it, or answer it without an amount")
+	case a.Scope != "" && a.Scope != api.ScopeOnce:
+		return api.Errorf(api.CodeBadRequest, "raise: an amount is not remembered: scope = %q", a.Scope).WithHint("answer it once")
+	case !(a.Raise > 0 && a.Raise <= maxRaise) || r.Whole && a.Raise != math.Trunc(a.Raise):
+		return api.Errorf(api.CodeBadRequest, "raise = %v: must be a number of %s above 0 and at most %.0f", a.Raise, r.Unit, maxRaise).WithHint("the unit is that of the budget")
+	case a.Raise < r.Least:
+		return api.Errorf(api.CodeBadRequest, "raise = %v: the agent has used more than that already", a.Raise).WithHint("raise it by %s %s or more", strconv.FormatFloat(r.Least, 'f', -1, 64), r.Unit)
+	}
+	return nil
 }
 
 func (q Question) check() error {

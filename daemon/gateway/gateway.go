@@ -52,9 +52,9 @@ type Gateway struct {
 	// Reached is called with the state of a budget that has reached budget.Warn or 100 percent, once
 	// each for a task and a day. It must not block.
 	Reached func(budget.State)
-	// Ask asks a person to raise a budget that is spent to a value, and waits for the answer. With an error
-	// nobody was asked.
-	Ask func(ctx context.Context, st budget.State, to float64) (raised bool, err error)
+	// Ask asks a person to raise a budget that is spent to a value, and waits for the answer. It returns what the person
+	// raises it to, or 0. With an error nobody was asked.
+	Ask func(ctx context.Context, st budget.State, to float64) (raised float64, err error)
 	// Stop is called when a budget is spent that ends the agent's work, and no answer is open. It must not
 	// block.
 	Stop func(budget.State)
@@ -104,7 +104,7 @@ type Gateway struct {
 func New() *Gateway {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Gateway{ctx: ctx, cancel: cancel, spent: spent{questions: map[string]*question{}}, Stop: func(budget.State) {},
-		Ask: func(context.Context, budget.State, float64) (bool, error) { return false, nil }, Task: func() string { return "" }, Reached: func(budget.State) {}, Limited: func(string, time.Time) {}, Rekeyed: func(string) {}, Uncounted: func(error) {}, KeyRefused: func(string) {}, Called: func(Call) {}, Log: slog.Default(), Now: time.Now,
+		Ask: func(context.Context, budget.State, float64) (float64, error) { return 0, nil }, Task: func() string { return "" }, Reached: func(budget.State) {}, Limited: func(string, time.Time) {}, Rekeyed: func(string) {}, Uncounted: func(error) {}, KeyRefused: func(string) {}, Called: func(Call) {}, Log: slog.Default(), Now: time.Now,
 		silence: silenceTime, renew: renewTime, refusals: map[string]refusal{}, sent: make(chan struct{}), slots: make(chan struct{}, maxRequests), bodies: semaphore.NewWeighted(maxBodies), services: map[string]*service{}, web: map[string]*webService{}, webRates: map[string]*budget.Rate{}, reached: map[string]int{}}
 }
 

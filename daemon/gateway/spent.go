@@ -95,9 +95,9 @@ func (g *Gateway) question(st budget.State) *question {
 	g.asking.Go(func() {
 		defer close(q.done)
 		raised, err := g.Ask(g.ctx, st, to)
-		if raised {
+		if raised > 0 {
 			// With an error it counts until the shim ends.
-			if aerr := g.Raises.Add(raise.Raise{Bound: st.Bound, Of: st.Of, To: to}); aerr != nil {
+			if aerr := g.Raises.Add(raise.Raise{Bound: st.Bound, Of: st.Of, To: raised}); aerr != nil {
 				g.Log.Error("raised model budget not kept", "err", aerr)
 			}
 		}
@@ -106,7 +106,7 @@ func (g *Gateway) question(st budget.State) *question {
 		}
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		if q.denied = !raised; raised || err != nil {
+		if q.denied = raised <= 0; raised > 0 || err != nil {
 			delete(g.spent.questions, key) // the next request asks again if it needs to
 		}
 	})

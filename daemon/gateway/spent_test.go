@@ -40,14 +40,17 @@ func TestASpentBudgetAsksAPerson(t *testing.T) {
 		err    error
 	}
 	asked, answers := make(chan budget.State, 9), make(chan answer)
-	e.Ask = func(ctx context.Context, st budget.State, to float64) (bool, error) {
+	e.Ask = func(ctx context.Context, st budget.State, to float64) (float64, error) {
 		st.Limit = to
 		asked <- st
 		select {
 		case a := <-answers:
-			return a.raised, a.err
+			if !a.raised {
+				to = 0
+			}
+			return to, a.err
 		case <-ctx.Done():
-			return false, nil
+			return 0, nil
 		}
 	}
 	codes := make(chan int, 9)

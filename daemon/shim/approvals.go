@@ -67,6 +67,9 @@ func (s *Shim) approvalChanged(c approval.Change) {
 		a := v.Answer
 		ev.Type, ev.Message = api.EventApprovalAnswered, fmt.Sprintf("question %s of agent %s was answered by %s: %s (%s)", v.ID, s.Spec.Agent, a.By, a.Verdict, what)
 		data["verdict"], data["by"], data["scope"], data["reason"] = a.Verdict, a.By, a.Scope, a.Reason
+		if a.Raise > 0 {
+			data["raise"] = a.Raise
+		}
 	}
 	if v.Answer != nil || s.questionEvents.pass(time.Now()) {
 		s.events.Publish(ev)
@@ -226,7 +229,7 @@ func (s *Shim) handleAnswer(w http.ResponseWriter, r *http.Request) error {
 	if err := readJSON(r, &req); err != nil {
 		return err
 	}
-	v, err := s.approvals.Answer(r.PathValue("id"), api.Answer{Verdict: req.Verdict, Scope: req.Scope, Reason: req.Reason, By: req.By, Role: req.Role})
+	v, err := s.approvals.Answer(r.PathValue("id"), api.Answer{Verdict: req.Verdict, Scope: req.Scope, Reason: req.Reason, By: req.By, Role: req.Role, Raise: req.Raise})
 	if err != nil {
 		return err
 	}

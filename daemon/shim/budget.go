@@ -14,10 +14,14 @@ import (
 // freezeAgain is how often a freeze is tried while another one, which ends by itself, lasts.
 const freezeAgain = 100 * time.Millisecond
 
-// askBudget freezes the agent while a person decides whether its model budget is raised. The agent is
-// thawed in any case.
-func (s *Shim) askBudget(ctx context.Context, st budget.State, to float64) (raised bool, err error) {
+// askBudget freezes the agent while a person decides whether its model budget is raised: to what the question says, or by
+// what the answer does. It returns the new bound, or 0. The agent is thawed in any case.
+func (s *Shim) askBudget(ctx context.Context, st budget.State, to float64) (raised float64, err error) {
 	q := approval.Question{Kind: api.ApprovalBudget, Text: fmt.Sprintf("raise %s to %s", st.Bound, budget.Figure(to)), Note: "the agent is frozen: " + st.Text + " are used"}
+	q.Raise = &approval.Raise{Least: st.LeastRaise(), Whole: st.Tokens(), Unit: "units of the currency"}
+	if st.Tokens() {
+		q.Raise.Unit = "tokens"
+	}
 	if s.toolRules.Load().Decide(q).Verdict == api.VerdictAsk && s.freezeForBudget(ctx, "its model budget is spent: "+st.Text) {
 		defer func() {
 			// A person can have thawed it, or a breaker have frozen it.
@@ -27,7 +31,13 @@ func (s *Shim) askBudget(ctx context.Context, st budget.State, to float64) (rais
 		}()
 	}
 	_, a, err := s.ask(ctx, q, usualAnswerWait)
-	return err == nil && a.Verdict == api.VerdictApprove, err
+	switch {
+	case err != nil || a.Verdict != api.VerdictApprove:
+		return 0, err
+	case a.Raise > 0:
+		return st.Limit + a.Raise, nil
+	}
+	return to, nil
 }
 
 // freezeForBudget freezes the agent; false if another freeze that a person ends lasts, or it cannot be

@@ -57,13 +57,25 @@ func Check(b setting.ModelBudget, u Used, task bool) State {
 // so that something is left.
 func (s State) Raised(step int) float64 {
 	one := s.Limit * float64(step) / 100
-	if tokens := strings.HasSuffix(s.Bound, "_tokens"); tokens {
+	if s.Tokens() {
 		one = math.Ceil(one)
 	}
 	if !(one > 0) {
 		return s.Limit
 	}
 	return s.Limit + one*(math.Floor(max(s.Used-s.Limit, 0)/one)+1)
+}
+
+// Tokens reports whether the bound is one of tokens; else it is one of money.
+func (s State) Tokens() bool { return strings.HasSuffix(s.Bound, "_tokens") }
+
+// LeastRaise is the least amount that a spent bound can be raised by so that something is left, in its unit: a token, or
+// a millionth of the currency.
+func (s State) LeastRaise() float64 {
+	if s.Tokens() {
+		return max(s.Used-s.Limit, 0) + 1
+	}
+	return math.Round((max(s.Used-s.Limit, 0))*1e6+1) / 1e6
 }
 
 // Figure is a number of tokens or an amount of money as text.

@@ -42,9 +42,10 @@ import "fmt"
 //	31 POST /v1/snapshots has Inside, DELETE /v1/snapshots/{id}?inside=true
 //	32 POST /v1/models has on_budget and budget_step
 //	33 POST /v1/models/pause has turn
+//	34 an answer of a question has raise
 const (
 	// Version is what a shim of this build speaks.
-	Version = 33
+	Version = 34
 	// UDPVersion is the first that has port maps of UDP.
 	UDPVersion = 5
 	// MinVersion is the oldest that this build's daemon and shim understand.
@@ -79,6 +80,8 @@ const (
 	GatesVersion = 20
 	// PolicyRecordVersion is the first that knows Settings.Record.
 	PolicyRecordVersion = 29
+	// RaiseVersion is the first whose answers have an amount that a budget is raised by.
+	RaiseVersion = 34
 	// MemoryAskVersion is the first that knows Settings.MemoryAsk.
 	MemoryAskVersion = 21
 )
