@@ -60,6 +60,32 @@ func (d *Daemon) ofHeld(ctx context.Context, h agent.Held, mark timeline.Mark) e
 	return err
 }
 
+// prepareCheckpoints reads the files of an agent whose shim has started, if they are many, so that the first task has a
+// checkpoint before it. One agent has its turn at a time: the disk is one.
+func (d *Daemon) prepareCheckpoints(ctx context.Context, name string) {
+	if d.live().Snapshots.Every == 0 {
+		return
+	}
+	select {
+	case d.aheadTurn <- struct{}{}:
+	case <-ctx.Done():
+		return
+	}
+	defer func() { <-d.aheadTurn }()
+	t, err := d.timelineOf(name)
+	if err != nil {
+		return // a task reports it
+	}
+	began := time.Now()
+	switch read, err := t.Prepare(ctx, name); {
+	case ctx.Err() != nil:
+	case err != nil:
+		d.Log.Warn("files not read ahead of the first checkpoint", "agent", name, "err", err)
+	case read:
+		d.Log.Info("files read ahead of the first checkpoint", "agent", name, "took", time.Since(began).Round(time.Millisecond))
+	}
+}
+
 // beforeMerge makes a checkpoint before an agent's branch is merged. It is merged without one, too: a merge
 // changes no file of the agent.
 func (d *Daemon) beforeMerge(ctx context.Context, w *workspace, e api.QueueEntry) {

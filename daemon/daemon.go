@@ -75,6 +75,7 @@ type Daemon struct {
 	workspaces       map[string]*workspace
 	scanTurn         chan struct{} // one conflict scan at a time
 	setupTurn        chan struct{} // one setup command at a time
+	aheadTurn        chan struct{} // one large tree is read ahead at a time
 	upLock           sync.Mutex
 	warnings         []string
 	reconciled       *api.ReconcileReport
@@ -92,7 +93,7 @@ type Daemon struct {
 // error everything is undone.
 func (d *Daemon) Open(ctx context.Context) (err error) {
 	d.run, d.started, d.liveConfig = layout.Run(d.Config.RunDir), time.Now(), d.Config
-	d.workspaces, d.scanTurn, d.setupTurn = map[string]*workspace{}, make(chan struct{}, 1), make(chan struct{}, 1)
+	d.workspaces, d.scanTurn, d.setupTurn, d.aheadTurn = map[string]*workspace{}, make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{}, 1)
 	if err := d.checkSelf(); err != nil {
 		return err
 	}
@@ -140,7 +141,7 @@ func (d *Daemon) Open(ctx context.Context) (err error) {
 		return fmt.Errorf("ports: %w", err)
 	}
 	d.agents = &agent.Manager{Config: d.Config, Types: d.Types, Type: d.baseType, Shims: d.shims, Watch: &shimWatch{shims: d.shims, lives: map[string]shimLife{}}, Locks: d, Ports: pp, State: d, Answers: d, Events: d.hub, Log: d.Log, Now: time.Now, Capacity: d.capacity, Crash: failpoint.Hit,
-		Gate: d.openGate, Resources: []agent.Resource{worktrees{d}, d.network()}, Lost: d.missingIsolation, Halted: d.halted.Load, Froze: d.froze, BeforeTask: d.beforeTask, BeforeRebase: d.beforeRebase, Over: d.patrol.trigger, FollowOpens: d.followOpens}
+		Gate: d.openGate, Resources: []agent.Resource{worktrees{d}, d.network()}, Lost: d.missingIsolation, Halted: d.halted.Load, Froze: d.froze, BeforeTask: d.beforeTask, BeforeRebase: d.beforeRebase, Over: d.patrol.trigger, FollowOpens: d.followOpens, Prepare: d.prepareCheckpoints}
 	d.agents.Open(ctx)
 	d.openProxy(ctx)
 	d.openMetrics(ctx)

@@ -17,13 +17,19 @@ func (m *Manager) startFollow(a *Agent) {
 	done := make(chan struct{})
 	m.mu.Lock()
 	gen := a.Kept.Generation
-	opens := make(chan struct{})
-	a.follow = func() { cancel(); <-done; <-opens }
+	opens, prepared := make(chan struct{}), make(chan struct{})
+	a.follow = func() { cancel(); <-done; <-opens; <-prepared }
 	m.mu.Unlock()
 	m.wg.Go(func() {
 		defer close(opens)
 		if m.FollowOpens != nil {
 			m.FollowOpens(ctx, a.Name())
+		}
+	})
+	m.wg.Go(func() {
+		defer close(prepared)
+		if m.Prepare != nil && a.WS.Git && !a.Copy().ReadOnly {
+			m.Prepare(ctx, a.Name())
 		}
 	})
 	m.wg.Go(func() {

@@ -62,6 +62,9 @@ type Manager struct {
 	Froze func(a *Agent, f *api.Frozen)
 	// FollowOpens stores what an agent opens, until ctx ends; nil: nothing does.
 	FollowOpens func(ctx context.Context, agent string)
+	// Prepare is called when an agent's shim serves its view, and makes its first checkpoint quick. It ends with ctx; nil:
+	// nothing is done.
+	Prepare func(ctx context.Context, agent string)
 
 	mu         sync.Mutex
 	agents     map[string]*Agent

@@ -52,6 +52,9 @@ func (s *Store) Begin(ctx context.Context, limit int64) (*Batch, error) {
 	return &Batch{s: s, name: strconv.FormatUint(s.batch, 10), release: release, limit: limit, staged: map[Hash]int64{}}, nil
 }
 
+// Wanted reports whether another batch waits for the end of this one.
+func (b *Batch) Wanted() bool { return b.s.waiting.Load() > 0 }
+
 // Added returns the number of bytes that the batch adds to the store.
 func (b *Batch) Added() int64 {
 	b.mu.Lock()

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"sync"
+	"sync/atomic"
 )
 
 const (
@@ -19,6 +20,8 @@ const (
 type Store struct {
 	Objects
 	turn chan struct{}
+	// waiting is how many callers wait for the turn.
+	waiting atomic.Int64
 
 	mu    sync.Mutex
 	used  int64 // bytes of all objects
@@ -124,6 +127,8 @@ func path(h Hash) string {
 
 // take waits for the turn.
 func (s *Store) take(ctx context.Context) (release func(), err error) {
+	s.waiting.Add(1)
+	defer s.waiting.Add(-1)
 	select {
 	case s.turn <- struct{}{}:
 		return func() { <-s.turn }, nil

@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,7 +53,10 @@ type Scan struct {
 	Exclude []string
 	// Skip reports whether a path, and all below a directory, is left out. Nil leaves out nothing.
 	Skip func(path string, dir bool) bool
+	// Sink takes the contents; nil: none is read, and entries have no hashes.
 	Sink Sink
+	// Readers is how many contents are read at a time; 0: as many as there are processors, and two at least.
+	Readers int
 	// MaxFiles bounds the number of entries, MaxBytes their sizes together, also those of holes; 0: no
 	// bound.
 	MaxFiles int
@@ -96,9 +100,12 @@ func (s *Scan) collect(ctx context.Context, find func(context.Context, chan<- *E
 		defer close(work)
 		return find(ctx, work)
 	})
-	for range max(runtime.GOMAXPROCS(0), 2) {
+	for range cmp.Or(s.Readers, max(runtime.GOMAXPROCS(0), 2)) {
 		group.Go(func() error {
 			for e := range work {
+				if ctx.Err() != nil {
+					return context.Cause(ctx)
+				}
 				err := s.read(e)
 				if err != nil && s.Loose && changes(err) {
 					e.Kind, err = 0, nil
@@ -235,6 +242,9 @@ func (s *Scan) enter(ctx context.Context, dir *os.File, name, path string, depth
 }
 
 func (s *Scan) attrs(f *os.File, e *Entry) error {
+	if s.Sink == nil {
+		return nil
+	}
 	all, err := readAttrs(int(f.Fd()))
 	if err != nil || len(all) == 0 {
 		return err
@@ -245,6 +255,9 @@ func (s *Scan) attrs(f *os.File, e *Entry) error {
 
 // read reads the content of a file or a link.
 func (s *Scan) read(e *Entry) error {
+	if s.Sink == nil {
+		return nil
+	}
 	if e.Kind == Link {
 		f, err := openBelow(s.Root, e.Path, unix.O_PATH)
 		if err != nil {

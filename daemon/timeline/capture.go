@@ -215,7 +215,11 @@ func news(before, d *snapshot.Delta) *snapshot.Delta {
 
 // scanner reads the tree as a checkpoint covers it.
 func (w *writer) scanner(tree Tree) *snapshot.Scan {
-	return &snapshot.Scan{Root: tree.Root, Written: tree.Written, Exclude: []string{".git"}, Sink: w.batch, MaxFiles: maxFiles, MaxBytes: w.t.Limits().AgentBytes, Skip: tree.Ignored}
+	s := &snapshot.Scan{Root: tree.Root, Written: tree.Written, Exclude: []string{".git"}, Sink: w.batch, MaxFiles: maxFiles, MaxBytes: w.t.Limits().AgentBytes, Skip: tree.Ignored}
+	if w.ahead != nil {
+		s.Sink, s.Readers = w.ahead, readers()
+	}
+	return s
 }
 
 // note keeps what the next checkpoint needs to know of the files that were read.

@@ -20,17 +20,18 @@ func (t *Timeline) Checkpoint(ctx context.Context, agent string, mark Mark) (api
 	if err := t.makeRoom(ctx, agent); err != nil {
 		return api.Snapshot{}, false, err
 	}
+	if err := t.awaitAhead(ctx, agent, mark); err != nil {
+		return api.Snapshot{}, false, err
+	}
 	s, made, err := t.checkpoint(ctx, agent, mark, true)
 	if !errors.Is(err, ErrLarge) || mark.Quick {
 		return s, made, err
 	}
 	// All of it is read while the agent works, and then what changed meanwhile.
-	loose, err := t.readAhead(ctx, agent, mark)
-	if err != nil {
+	if err := t.readAhead(ctx, agent); err != nil {
 		return api.Snapshot{}, false, err
 	}
-	s, made, err = t.checkpoint(ctx, agent, mark, false) // unless the set is lost again, what has changed
-	return s, made, errors.Join(err, t.forget(loose))
+	return t.checkpoint(ctx, agent, mark, false) // unless the set is lost again, what has changed
 }
 
 // checkpoint makes a checkpoint. With limited it is ErrLarge to read the whole tree.
@@ -73,28 +74,6 @@ func (t *Timeline) checkpoint(ctx context.Context, agent string, mark Mark, limi
 
 func (w *writer) mark(m Mark) {
 	w.rec.Why, w.rec.Note, w.rec.Task, w.rec.For, w.rec.ByAgent, w.rec.Covers = m.Why, m.Note, m.Task, m.For, m.Why == api.SnapshotByAgent, api.SnapshotFiles
-}
-
-// readAhead saves a tree that is not still, as what the next checkpoint begins with. It returns the
-// id of the record.
-func (t *Timeline) readAhead(ctx context.Context, agent string, mark Mark) (string, error) {
-	w, err := t.begin(ctx, agent)
-	if err != nil {
-		return "", err
-	}
-	defer w.close()
-	w.loose = true
-	w.mark(mark)
-	err = t.Host.Read(ctx, agent, func(ctx context.Context, tree Tree) error {
-		_, err := w.take(ctx, tree)
-		return err
-	})
-	if err != nil {
-		return "", err
-	}
-	failpoint.Hit("checkpoint:ahead")
-	err = w.commit(ctx)
-	return w.rec.ID, err
 }
 
 // take reads what has changed, and the index, for the record.

@@ -73,6 +73,9 @@ type writer struct {
 	got   *captured // nil unless it continues the series of checkpoints
 	// limited: a large tree that must be read as a whole is ErrLarge. loose: it is not still.
 	limited, loose bool
+	// ahead is set if it is a reading ahead; before is what its earlier batches added.
+	ahead  *ahead
+	before int64
 }
 
 // begin waits for the store, and makes room in it by removing expired snapshots if it is full.
@@ -116,6 +119,9 @@ func (t *Timeline) of(agent string) (n int, added int64) {
 }
 
 func (w *writer) close() {
+	if w.batch == nil {
+		return // it waited for its next turn in vain
+	}
 	if err := w.batch.Close(); err != nil {
 		w.t.Log.Warn("files of a snapshot that was not made are left", "workspace", w.t.Workspace, "err", err)
 	}
@@ -222,7 +228,7 @@ func (w *writer) commit(ctx context.Context) error {
 		return t.scanFailed(w.rec.Agent, err)
 	}
 	w.keepCommits(ctx)
-	w.rec.Added = w.batch.Added()
+	w.rec.Added = w.before + w.batch.Added()
 	if err := w.batch.Commit(); err != nil {
 		return t.unsaved(w.rec.Agent, err)
 	}
@@ -238,6 +244,10 @@ func (w *writer) commit(ctx context.Context) error {
 		return t.unsaved(w.rec.Agent, err)
 	}
 	t.records[w.rec.ID] = rec
+	t.supersede(rec)
+	if rec.Loose {
+		return nil // it is the state of no moment
+	}
 	if w.rec.Why != api.SnapshotByUser && w.rec.Why != api.SnapshotByRestore {
 		return nil // a checkpoint every minute is no news
 	}

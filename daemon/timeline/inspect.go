@@ -244,12 +244,13 @@ func (t *Timeline) needed() (map[cas.Hash]bool, error) {
 		all = append(all, r)
 	}
 	unread := len(t.unread)
+	pinned := t.pinned()
 	t.mu.Unlock()
 	if unread > 0 {
 		return nil, api.Errorf(api.CodeSnapshotCorrupt, "%s of workspace %s cannot be read, so no stored content is removed", api.Count(unread, "record"), t.Workspace).
 			WithHint("the log of polisd names the files in %s; move them away if nothing in them is needed", t.recordsDir())
 	}
-	out := map[cas.Hash]bool{}
+	out := pinned
 	need := func(all []snapshot.Entry) {
 		for i := range all {
 			for _, h := range []cas.Hash{all[i].Hash, all[i].Attrs} {

@@ -66,6 +66,8 @@ type Timeline struct {
 	unread []string
 	// mounting counts the calls of Use for a snapshot.
 	mounting map[string]int
+	// ahead are the readings ahead in progress, by agent; each is closed at its end.
+	ahead map[string]*ahead
 }
 
 // record is the file of a snapshot.
@@ -269,6 +271,11 @@ func (t *Timeline) Remove(ctx context.Context, id string) (api.Snapshot, error) 
 func (t *Timeline) forget(id string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	return t.forgetLocked(id)
+}
+
+// forgetLocked is forget; t.mu is held.
+func (t *Timeline) forgetLocked(id string) error {
 	if err := os.Remove(t.recordFile(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return api.Errorf(api.CodeStateNotSaved, "remove snapshot %s: %w", id, err)
 	}
