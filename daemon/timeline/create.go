@@ -120,7 +120,7 @@ func (t *Timeline) of(agent string) (n int, added int64) {
 
 func (w *writer) close() {
 	if w.batch == nil {
-		return // it waited for its next turn in vain
+		return // its next turn did not come
 	}
 	if err := w.batch.Close(); err != nil {
 		w.t.Log.Warn("files of a snapshot that was not made are left", "workspace", w.t.Workspace, "err", err)
