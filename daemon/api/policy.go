@@ -24,6 +24,9 @@ type RecordedRun struct {
 	Recording bool `json:"recording,omitempty"`
 	// Joined is how many runs this one stands for, if several older ones were joined.
 	Joined int `json:"joined,omitempty"`
+	// Cut is how many bytes of entries were removed that polisd had not completed when it ended. What they
+	// described is recorded again, unless the run is incomplete.
+	Cut int64 `json:"cut,omitempty"`
 }
 
 // LearnedPolicy is a role that allows what an agent used.

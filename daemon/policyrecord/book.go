@@ -145,8 +145,11 @@ func (b *Book) writer(agent string, h Header) (*writer, error) {
 	}
 	w := &writer{dir: dir}
 	if n := len(all); n > 0 {
-		if err := w.resume(all[n-1], h.Life); err != nil {
+		switch torn, err := w.resume(all[n-1], h.Life); {
+		case err != nil:
 			b.Log.Warn("record of what an agent uses not continued; another one begins", "agent", agent, "err", err)
+		case torn > 0:
+			b.Log.Warn("incomplete entry of what an agent uses cut", "agent", agent, "path", fileName(all[n-1]), "bytes", torn)
 		}
 	}
 	if w.run == nil {

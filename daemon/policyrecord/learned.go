@@ -95,6 +95,11 @@ func text(l api.LearnedPolicy) string {
 		fmt.Sprintf("Learned from what agent %s used in %s, from %s to %s.", l.Agent, api.Count(len(l.Runs), "run"), first.Began.UTC().Format("2006-01-02 15:04"), last.Began.UTC().Format("2006-01-02 15:04")),
 		"Review it before use: it allows what was done, whether or not it should have been.",
 	}
+	for _, r := range l.Runs {
+		if r.Cut > 0 {
+			about = append(about, fmt.Sprintf("Run %d: %s of an entry that polisd had not completed when it ended were cut.", r.Run, api.Count(int(r.Cut), "byte")))
+		}
+	}
 	for _, why := range l.Incomplete {
 		about = append(about, "Incomplete: "+why+".")
 	}

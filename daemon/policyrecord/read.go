@@ -79,7 +79,7 @@ type collector struct {
 }
 
 func (c *collector) add(r *run, live bool) {
-	view := api.RecordedRun{Run: r.number, Began: r.head.Began, Role: r.head.Role, Paths: len(r.used.Uses()), Names: len(r.names), Recording: live && r.end == "", Joined: r.head.Runs}
+	view := api.RecordedRun{Run: r.number, Began: r.head.Began, Role: r.head.Role, Paths: len(r.used.Uses()), Names: len(r.names), Recording: live && r.end == "", Joined: r.head.Runs, Cut: r.cut}
 	c.rec.Runs, c.rec.Last = append(c.rec.Runs, view), r.head
 	for _, u := range r.used.Uses() {
 		c.used.Add(u)

@@ -67,6 +67,8 @@ type line struct {
 	More bool `json:"more,omitempty"`
 	// Coarse: there was more than a policylearn.Set holds.
 	Coarse bool `json:"coarse,omitempty"`
+	// Cut is how many bytes of entries that a crash left incomplete were removed until then.
+	Cut int64 `json:"cut,omitempty"`
 	// End: the shim has ended, and has handed everything over if it is "clean".
 	End string `json:"end,omitempty"`
 }
@@ -83,6 +85,7 @@ type run struct {
 	used, denied  policylearn.Set
 	names, barred map[string]bool // resolved, and refused
 	dropped       uint64
+	cut           int64
 	coarse, more  bool
 	end           string
 }
@@ -117,6 +120,9 @@ func (r *run) take(l line) bool {
 		return true
 	case l.Dropped > r.dropped:
 		r.dropped = l.Dropped
+		return true
+	case l.Cut > r.cut:
+		r.cut = l.Cut
 		return true
 	case l.More && !r.more:
 		r.more = true
@@ -180,7 +186,7 @@ func (r *run) all() []line {
 	for _, n := range slices.Sorted(maps.Keys(r.barred)) {
 		out = append(out, line{Name: n, Denied: true})
 	}
-	return append(out, line{Dropped: r.dropped}, line{More: r.more}, line{Coarse: r.isCoarse()}, line{End: r.end})
+	return append(out, line{Dropped: r.dropped}, line{Cut: r.cut}, line{More: r.more}, line{Coarse: r.isCoarse()}, line{End: r.end})
 }
 
 func (r *run) isCoarse() bool { return r.coarse || r.used.Coarse() || r.denied.Coarse() }

@@ -12,24 +12,49 @@ import (
 // maxTail is how many bytes are appended to a coarse run before its file is written again.
 const maxTail = 8 << 20
 
-// resume continues a file if it is of this life of a shim.
-func (w *writer) resume(number int, life uint64) error {
+// resume continues a file if it is of this life of a shim. torn is how many bytes of an incomplete entry it has
+// replaced by an entry that reports them.
+func (w *writer) resume(number int, life uint64) (torn int64, err error) {
 	r, whole, err := readRun(w.dir, number)
 	if err != nil || r.head.Life != life {
-		return err
+		return 0, err
 	}
 	f, err := os.OpenFile(filepath.Join(w.dir, fileName(number)), os.O_WRONLY, 0)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	if err = f.Truncate(whole); err == nil {
-		_, err = f.Seek(0, io.SeekEnd)
-	}
-	if err != nil {
-		return errors.Join(err, f.Close())
+	if torn, err = cut(f, r, whole); err != nil {
+		return 0, errors.Join(err, f.Close())
 	}
 	w.run, w.f = r, f
-	return nil
+	return torn, nil
+}
+
+// cut removes what follows the complete lines of a run. The entry about it is written in the same place first: what a
+// crash in between leaves is a shorter incomplete one.
+func cut(f *os.File, r *run, whole int64) (torn int64, err error) {
+	size, err := f.Seek(0, io.SeekEnd)
+	if err != nil || size == whole {
+		return 0, err
+	}
+	torn = size - whole
+	l := line{Cut: r.cut + torn}
+	text, err := encode([]line{l})
+	if err != nil {
+		return 0, err
+	}
+	if _, err = f.WriteAt(text, whole); err != nil {
+		return 0, err
+	}
+	failpoint.Hit("policyrecord:cut")
+	if err = f.Truncate(whole + int64(len(text))); err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		_, err = f.Seek(0, io.SeekEnd)
+	}
+	r.take(l)
+	return torn, err
 }
 
 // append adds lines to the file.
