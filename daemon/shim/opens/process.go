@@ -3,6 +3,7 @@ package opens
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -17,8 +18,9 @@ import (
 )
 
 const (
-	// maxProcesses bounds the cache.
+	// maxProcesses and maxThreads bound the caches.
 	maxProcesses = 1024
+	maxThreads   = 8192
 	// maxCommand bounds a command line, in bytes.
 	maxCommand = 256
 	// commandTime is how long an operation waits for the command line of its process.
@@ -36,16 +38,18 @@ type process struct {
 }
 
 // processes caches what /proc has of the processes that call: the executable is read at each call, the
-// command line when the executable changes, or after freshFor.
+// command line when the executable changes, or after freshFor. Which process a thread is of is remembered,
+// and the kernel confirms it at each call: a compiler opens its files in as many threads as it has processors.
 //
 // A command line is in memory of the process, which can put a mapping of a file of the view there: to
 // read it is then a request to the view, which must not wait for the one that is being recorded. So another
 // goroutine reads it, and the operation continues without it after commandTime.
 type processes struct {
-	mu   sync.Mutex
-	m    map[uint32]process
-	ask  chan lookup
-	done chan struct{}
+	mu      sync.Mutex
+	m       map[uint32]process // by process
+	threads map[uint32]uint32  // the process of a thread
+	ask     chan lookup
+	done    chan struct{}
 }
 
 // lookup is a question for the command line of a process.
@@ -97,7 +101,8 @@ func (p *processes) of(thread uint32) process {
 	if thread == 0 {
 		return process{}
 	}
-	dir := "/proc/" + strconv.FormatUint(uint64(thread), 10)
+	pid := p.processOf(thread)
+	dir := "/proc/" + strconv.FormatUint(uint64(pid), 10)
 	var buf [unix.PathMax]byte
 	n, err := unix.Readlink(dir+"/exe", buf[:])
 	if err != nil {
@@ -105,12 +110,12 @@ func (p *processes) of(thread uint32) process {
 	}
 	now := time.Now()
 	p.mu.Lock()
-	known, ok := p.m[thread]
+	known, ok := p.m[pid]
 	p.mu.Unlock()
 	if ok && known.program == string(buf[:n]) && now.Sub(known.at) < freshFor {
 		return known
 	}
-	out := process{pid: tgid(dir, thread), program: api.EncodePath(string(buf[:n])), command: p.command(dir), at: now}
+	out := process{pid: pid, program: api.EncodePath(string(buf[:n])), command: p.command(dir), at: now}
 	if out.program != string(buf[:n]) {
 		return out // rare, and not worth a cache
 	}
@@ -119,35 +124,51 @@ func (p *processes) of(thread uint32) process {
 	if p.m == nil || len(p.m) >= maxProcesses {
 		p.m = map[uint32]process{}
 	}
-	p.m[thread] = out
+	p.m[pid] = out
 	return out
 }
 
-// command reads a command line as text.
-func command(dir string) string {
-	f, err := os.Open(dir + "/cmdline")
-	if err != nil {
-		return ""
+// processOf returns the process of a thread.
+func (p *processes) processOf(thread uint32) uint32 {
+	p.mu.Lock()
+	pid, ok := p.threads[thread]
+	p.mu.Unlock()
+	if ok && isThreadOf(thread, pid) {
+		return pid
 	}
-	defer f.Close()
-	buf := make([]byte, maxCommand)
-	n, err := f.Read(buf)
-	if err != nil {
-		return ""
+	pid = tgid(thread)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.threads == nil || len(p.threads) >= maxThreads {
+		p.threads = map[uint32]uint32{}
 	}
-	text := strings.TrimSpace(string(bytes.ReplaceAll(bytes.TrimRight(buf[:n], "\x00"), []byte{0}, []byte(" "))))
-	if !utf8.ValidString(text) {
-		text = strings.ToValidUTF8(text, "?")
-	}
-	if n == maxCommand {
-		text += "..."
-	}
-	return text
+	p.threads[thread] = pid
+	return pid
 }
 
-// tgid returns the process of a thread.
-func tgid(dir string, thread uint32) uint32 {
-	b, err := os.ReadFile(dir + "/status")
+// isThreadOf reports whether a process has a thread now. Signal 0 is sent to nobody (kill(2)).
+func isThreadOf(thread, pid uint32) bool {
+	err := unix.Tgkill(int(pid), int(thread), 0)
+	return err == nil || errors.Is(err, unix.EPERM)
+}
+
+// tgid returns the process of a thread; the thread if there is none.
+func tgid(thread uint32) uint32 {
+	fd, err := unix.PidfdOpen(int(thread), unix.PIDFD_THREAD)
+	if err != nil {
+		return statusTgid(thread) // a kernel before 6.9, or the thread is gone
+	}
+	defer unix.Close(fd) //nolint:errcheck // it was opened for a question
+	info := unix.PidfdInfo{Mask: unix.PIDFD_INFO_PID}
+	if unix.IoctlPidfdInfo(fd, &info) != nil || info.Mask&unix.PIDFD_INFO_PID == 0 || info.Tgid == 0 {
+		return statusTgid(thread) // before 6.13
+	}
+	return info.Tgid
+}
+
+// statusTgid is tgid by the text that /proc has of a thread.
+func statusTgid(thread uint32) uint32 {
+	b, err := os.ReadFile("/proc/" + strconv.FormatUint(uint64(thread), 10) + "/status")
 	if err != nil {
 		return thread
 	}
@@ -161,4 +182,26 @@ func tgid(dir string, thread uint32) uint32 {
 		return thread
 	}
 	return uint32(n)
+}
+
+// command reads a command line as text. Its file is none that the runtime could wait for.
+func command(dir string) string {
+	fd, err := unix.Open(dir+"/cmdline", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return ""
+	}
+	defer unix.Close(fd) //nolint:errcheck // nothing was written
+	buf := make([]byte, maxCommand)
+	n, err := unix.Read(fd, buf)
+	if err != nil || n == 0 {
+		return ""
+	}
+	text := strings.TrimSpace(string(bytes.ReplaceAll(bytes.TrimRight(buf[:n], "\x00"), []byte{0}, []byte(" "))))
+	if !utf8.ValidString(text) {
+		text = strings.ToValidUTF8(text, "?")
+	}
+	if n == maxCommand {
+		text += "..."
+	}
+	return text
 }
