@@ -31,7 +31,7 @@ func TestRecordingWhilePolisdAndTheShimAreKilled(t *testing.T) {
 	d.up()
 	d.add("alice")
 	const files = 30
-	// work begins a script that goes on without polisd, and makes files in a directory of its own.
+	// work begins a script that continues without polisd, and makes files in a directory of its own.
 	work := func(dir string) result {
 		return d.exec("alice", "sh", "-c", fmt.Sprintf("mkdir %[1]s; nohup setsid sh -c 'for i in $(seq %[2]d); do echo x >%[1]s/f$i; sleep 0.01; done; echo x >%[1]s.done' >/dev/null 2>&1 &", dir, files))
 	}
