@@ -28,6 +28,8 @@ const (
 	keyPause = 30 * time.Second
 	// keyRetry is when a command that failed runs again.
 	keyRetry = time.Minute
+	// keyPath is the PATH of the commands.
+	keyPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 )
 
 // commandKey is what the command of one service printed. A service has one command at a time, so that
@@ -103,7 +105,7 @@ func (s *Source) renewAfter(k *commandKey, after time.Duration) {
 // runKey runs a command that prints a key. No error has a part of what it printed.
 func (s *Source) runKey(ctx context.Context, from config.KeySource) (string, error) {
 	argv := from.KeyCommand
-	program, err := ownedpath.Program(argv[0], s.Owner)
+	program, err := ownedpath.Command(argv[0], s.Owner, keyPath)
 	if err != nil {
 		return "", fmt.Errorf("key_command: %w", err)
 	}
@@ -121,7 +123,7 @@ func (s *Source) runKey(ctx context.Context, from config.KeySource) (string, err
 		return "", fmt.Errorf("key_command: user %s: polisd is not root", u.Username)
 	}
 	out, complete, err := command.Command{Program: program, Argv: argv, User: cred, Timeout: keyTime, MaxOutput: maxKey,
-		Env: []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + u.HomeDir, "USER=" + u.Username, "LANG=C.UTF-8"}}.Run(ctx)
+		Env: []string{"PATH=" + keyPath, "HOME=" + u.HomeDir, "USER=" + u.Username, "LANG=C.UTF-8"}}.Run(ctx)
 	if err != nil {
 		return "", fmt.Errorf("key_command: %s: %w", argv[0], err)
 	}

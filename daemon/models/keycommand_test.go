@@ -203,6 +203,26 @@ func TestALinkThatOthersCanReplaceIsRefused(t *testing.T) {
 	require.Equal(t, key, m.Models[0].Key)
 }
 
+func TestAnInterpreterThatOthersCanReplaceIsRefused(t *testing.T) {
+	program, says, runs := keyProgram(t)
+	say(t, says, "echo "+key)
+	text, err := os.ReadFile(program)
+	require.NoError(t, err)
+	shell := filepath.Join(filepath.Dir(program), "shell")
+	sh, err := os.ReadFile("/bin/sh")
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(shell, sh, 0o755))                                                           //nolint:gosec // a program
+	require.NoError(t, os.WriteFile(program, []byte(strings.Replace(string(text), "/bin/sh", shell, 1)), 0o755)) //nolint:gosec // a program
+	m, err := commandSource(t, program).For(t.Context(), "")
+	require.NoError(t, err)
+	require.Equal(t, key, m.Models[0].Key)
+	require.NoError(t, os.Chmod(shell, 0o757)) //nolint:gosec // that is what is tested
+	_, err = commandSource(t, program).For(t.Context(), "")
+	require.ErrorIs(t, err, errNoKey)
+	require.ErrorContains(t, err, "key_command: the interpreter of "+program+": "+shell+" can be changed by others: chmod go-w it")
+	require.Equal(t, 1, count(t, runs))
+}
+
 func mode(t *testing.T, path string, m os.FileMode) func() {
 	fi, err := os.Stat(path)
 	require.NoError(t, err)

@@ -5,7 +5,7 @@ func gatewayTables() []Table {
 	keyFile := Key{Name: "key_file", Text: "A file with the key. It must belong to root, and no other user may read it, or change its directories and the links in its path. polisd reads it when an agent starts, on a reload, and when the service answers 401.", Default: "none", Example: `"/etc/polis/keys/anthropic"`}
 	credential := Key{Name: "credential", Text: "The name of a credential of polisd's unit with the key, see systemd.exec(5), LoadCredential=.", Default: "none", Example: `"anthropic-key"`}
 	command := []Key{
-		{Name: "key_command", Text: "A program and its arguments that prints the key. There is no shell; the program must belong to root, and nobody else may write it, its directories or the links in its path. It has 10 seconds. " +
+		{Name: "key_command", Text: "A program and its arguments that prints the key. There is no shell; the program must belong to root, and nobody else may write it, its directories, the links in its path or, if it is a script, its interpreter. It has 10 seconds. " +
 			"The key is used for `key_refresh`, until a reload, or until the service answers 401.", Default: "none", Example: `["/usr/local/bin/print-key", "anthropic"]`},
 		{Name: "key_user", Text: "The user that `key_command` runs as.", Default: `"nobody"`, Example: `"keys"`},
 		{Name: "key_refresh", Text: "How long a key of `key_command` is used.", Default: `"1h"`, Range: between("1m", "720h")},
