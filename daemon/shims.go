@@ -222,7 +222,7 @@ func (s *shims) Ensure(ctx context.Context, a *agent.Agent) (err error) {
 	for {
 		if _, err := s.Dial(a.Name()).Status(ctx); err == nil {
 			if err := s.SendModels(ctx, a); err != nil {
-				s.log.Warn("model services not set", "agent", a.Name(), "err", err)
+				s.log.Warn("model services not set", "agent", a.Name(), "err", err, "hint", api.AsError(err).Hint)
 			}
 			return s.total(ctx) // the parent group can have been removed with another agent and made again for this one
 		}

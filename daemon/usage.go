@@ -80,7 +80,11 @@ func (d *Daemon) addModelUse(a *api.Agent, roots map[string]layout.Workspace) {
 	g := c.GatewayOf(a.Role)
 	u, some, err := d.modelBook.Agent(root.Logs(a.Name), g.ModelBudget, present, time.Now())
 	if err != nil {
-		a.Warnings = append(a.Warnings, "what it used of model services is not known: "+err.Error())
+		text := "what it used of model services is not known: " + err.Error()
+		if hint := api.AsError(err).Hint; hint != "" {
+			text += "; " + hint
+		}
+		a.Warnings = append(a.Warnings, text)
 		return
 	}
 	if some || len(g.Models) > 0 {

@@ -96,7 +96,7 @@ func (m *Manager) applySettings(ctx context.Context, a *Agent, force bool) error
 	m.crash("set:applied")
 	if err := m.Shims.SendModels(ctx, a); err != nil {
 		// The agent's program gets an error of the endpoint. Its other settings are in force.
-		m.Log.Warn("model services not applied", "agent", a.Name(), "err", err)
+		m.Log.Warn("model services not applied", "agent", a.Name(), "err", err, "hint", api.AsError(err).Hint)
 	}
 	if err := m.Shims.Note(a.Name(), now); err != nil {
 		// It is only read if the state is lost.

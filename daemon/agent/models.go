@@ -102,7 +102,7 @@ func (m *Manager) sendModelsTo(agents ...*Agent) {
 			ctx, cancel := context.WithTimeout(m.ctx, sendTime)
 			defer cancel()
 			if err := m.Shims.SendModels(ctx, a); err != nil && ctx.Err() == nil {
-				m.Log.Warn("model services not applied", "agent", a.Name(), "err", err)
+				m.Log.Warn("model services not applied", "agent", a.Name(), "err", err, "hint", api.AsError(err).Hint)
 			}
 		})
 	}

@@ -91,6 +91,7 @@ func Codes() []CodeInfo {
 		{CodeReceiptsBroken, groupState, "An entry of the receipts does not match its hash, or is missing.", "polisctl receipts verify names the first one; compare the log with an export from before."},
 		{CodeAuditFull, groupState, "Receipts cannot be written, and `audit_on_full` is \"deny\".", "Make room on the disk of `workspaces_dir`; polisctl receipts verify shows whether receipts are written again."},
 		{CodeSnapshotCorrupt, groupState, "Stored content of a snapshot is missing or does not match its hash. It is never restored.", "polisctl snapshot verify ID names the files; other snapshots of the same content are affected, too."},
+		{CodeModelCountsCorrupt, groupState, "The counts of an agent's requests to model services (models.json) could not be read. Its gateway stays closed: its budgets could not hold.", "Copy logs/NAME/models.json back from a backup; or move it and models.log away, and all counts of the agent begin at 0. Then reload polisd."},
 		{CodeSnapshotDiffers, groupState, "An agent's files are not those of the snapshot that they were compared with.", "polisctl snapshot diff ID lists what differs now; polisctl snapshot restore ID brings the files back."},
 		{CodeReconcileConflict, groupState, "The state file and the file system differ about an agent. The file system takes precedence; a worktree without a record is added with defaults. Of two records of one agent, the first takes precedence.", "The report of the start names them."},
 

@@ -85,6 +85,7 @@ const (
 	CodeReceiptsBroken       Code = "RECEIPTS_BROKEN"
 	CodeAuditFull            Code = "AUDIT_FULL"
 	CodeSnapshotCorrupt      Code = "SNAPSHOT_CORRUPT"
+	CodeModelCountsCorrupt   Code = "MODEL_COUNTS_CORRUPT"
 	CodeSnapshotDiffers      Code = "SNAPSHOT_DIFFERS"
 	CodeTimeout              Code = "TIMEOUT"
 	CodeUnavailable          Code = "UNAVAILABLE"

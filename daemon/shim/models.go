@@ -48,7 +48,11 @@ func (s *Shim) handleModels(w http.ResponseWriter, r *http.Request) error {
 		return api.Errorf(api.CodeInternal, "protect the memory of the shim: %w", err)
 	}
 	if s.models.gateway == nil {
-		if err := s.openModels(); err != nil {
+		err := s.openModels()
+		switch {
+		case api.CodeOf(err) == api.CodeModelCountsCorrupt:
+			return api.Errorf(api.CodeModelCountsCorrupt, "the gateway of agent %s stays closed: %w", s.Spec.Agent, err)
+		case err != nil:
 			return api.Errorf(api.CodeNetNSFailed, "model endpoint of agent %s: %w", s.Spec.Agent, err)
 		}
 	}

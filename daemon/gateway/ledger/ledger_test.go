@@ -6,12 +6,14 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"polis/daemon/api"
 	"polis/daemon/gateway/usage"
 )
 
@@ -271,4 +273,37 @@ func FuzzOpen(f *testing.F) {
 		}
 		_ = l.Close()
 	})
+}
+
+// TestDamagedSumsAreReportedAndKept: an empty ledger in their place would renew a budget that is spent.
+func TestDamagedSumsAreReportedAndKept(t *testing.T) {
+	dir := t.TempDir()
+	l := open(t, dir)
+	require.NoError(t, l.Add(row("2026-01-01", "a.1", 7)))
+	require.NoError(t, l.compact())
+	require.NoError(t, l.Close())
+	file := filepath.Join(dir, sumsFile)
+	good, err := os.ReadFile(file)
+	require.NoError(t, err)
+	damaged := []byte(strings.Replace(string(good), "7", "0", 1))
+	require.NoError(t, os.WriteFile(file, damaged, 0o600))
+	for range 2 {
+		_, err = Open(dir)
+		_, rerr := Read(dir)
+		for _, err := range []error{err, rerr} {
+			require.Equal(t, api.CodeModelCountsCorrupt, api.CodeOf(err))
+			require.ErrorContains(t, err, file)
+			require.Contains(t, api.AsError(err).Hint, "move it and models.log away")
+		}
+	}
+	b, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, damaged, b)
+
+	require.NoError(t, os.WriteFile(file, good, 0o600)) // from a backup
+	require.Equal(t, int64(7), open(t, dir).Sum(func(Key) bool { return true }).Input)
+	for _, name := range []string{sumsFile, journalFile} { // or moved away
+		require.NoError(t, os.Rename(filepath.Join(dir, name), filepath.Join(dir, name+".away")))
+	}
+	require.Zero(t, open(t, dir).Sum(func(Key) bool { return true }).Requests)
 }

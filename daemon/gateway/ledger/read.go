@@ -12,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 
+	"polis/daemon/api"
 	"polis/daemon/store"
 )
 
@@ -103,6 +104,10 @@ func stampOf(path string) (stamp, error) {
 func (r *Reader) readSums() error {
 	var k kept
 	err := store.ReadSummed(filepath.Join(r.Dir, sumsFile), &k)
+	if errors.Is(err, store.ErrCorrupt) { // it is not replaced by an empty one, which would renew a spent budget
+		return api.Errorf(api.CodeModelCountsCorrupt, "read the model counts: %w", err).
+			WithHint("copy it back from a backup; or move it and %s away, and all counts of the agent begin at 0; then reload polisd (SIGHUP)", journalFile)
+	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("read the model counts: %w", err)
 	}
