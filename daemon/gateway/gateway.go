@@ -76,15 +76,16 @@ type Gateway struct {
 	Log      *slog.Logger
 	Now      func() time.Time
 
-	silence time.Duration // silenceTime
-	renew   time.Duration // renewTime
-	slots   chan struct{}
-	bodies  *semaphore.Weighted
-	server  *http.Server
-	served  chan struct{}
-	ctx     context.Context // until Close
-	cancel  context.CancelFunc
-	asking  sync.WaitGroup
+	silence  time.Duration // silenceTime
+	renew    time.Duration // renewTime
+	bodyTime time.Duration
+	slots    chan struct{}
+	bodies   *semaphore.Weighted
+	server   *http.Server
+	served   chan struct{}
+	ctx      context.Context // until Close
+	cancel   context.CancelFunc
+	asking   sync.WaitGroup
 
 	mu       sync.Mutex
 	services map[string]*service
@@ -105,7 +106,7 @@ func New() *Gateway {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Gateway{ctx: ctx, cancel: cancel, spent: spent{questions: map[string]*question{}}, Stop: func(budget.State) {},
 		Ask: func(context.Context, budget.State, float64) (float64, error) { return 0, nil }, Task: func() string { return "" }, Reached: func(budget.State) {}, Limited: func(string, time.Time) {}, Rekeyed: func(string) {}, Uncounted: func(error) {}, KeyRefused: func(string) {}, Called: func(Call) {}, Log: slog.Default(), Now: time.Now,
-		silence: silenceTime, renew: renewTime, refusals: map[string]refusal{}, sent: make(chan struct{}), slots: make(chan struct{}, maxRequests), bodies: semaphore.NewWeighted(maxBodies), services: map[string]*service{}, web: map[string]*webService{}, webRates: map[string]*budget.Rate{}, reached: map[string]int{}}
+		silence: silenceTime, renew: renewTime, bodyTime: bodyTime, refusals: map[string]refusal{}, sent: make(chan struct{}), slots: make(chan struct{}, maxRequests), bodies: semaphore.NewWeighted(maxBodies), services: map[string]*service{}, web: map[string]*webService{}, webRates: map[string]*budget.Rate{}, reached: map[string]int{}}
 }
 
 // Set replaces the services and the budget. Answers that are open continue with what they began with.

@@ -219,11 +219,7 @@ func (g *Gateway) readBody(w http.ResponseWriter, r *http.Request, call provider
 		}
 		return nil, release, nil
 	}
-	rc := http.NewResponseController(w) // through progressWriter
-	if err := rc.SetReadDeadline(time.Now().Add(bodyTime)); err != nil {
-		return nil, release, &provider.Failure{Status: http.StatusInternalServerError, Code: CodeRequest, Message: "the connection has no deadline"}
-	}
-	in := http.MaxBytesReader(w, r.Body, maxBody)
+	in := g.newBodyReader(w, r, maxBody)
 	buf := make([]byte, 0, min(max(r.ContentLength, 0)+1, 64<<10))
 	for {
 		if len(buf) == cap(buf) {
@@ -246,12 +242,8 @@ func (g *Gateway) readBody(w http.ResponseWriter, r *http.Request, call provider
 			return nil, release, &provider.Failure{Status: http.StatusRequestEntityTooLarge, Code: CodeRequest, Message: fmt.Sprintf("a request may have %d MiB", maxBody>>20)}
 		}
 		if err != nil {
-			return nil, release, &provider.Failure{Status: http.StatusBadRequest, Code: CodeRequest, Message: "the body was not received in time"}
+			return nil, release, &provider.Failure{Status: http.StatusBadRequest, Code: CodeRequest, Message: errBody.Error()}
 		}
-	}
-	// From here on the server reads the connection to see whether the agent's program is still there.
-	if err := rc.SetReadDeadline(time.Time{}); err != nil {
-		return nil, release, &provider.Failure{Status: http.StatusInternalServerError, Code: CodeRequest, Message: "the connection has no deadline"}
 	}
 	return buf, release, nil
 }

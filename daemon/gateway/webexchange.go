@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"polis/daemon/gateway/access"
@@ -53,8 +53,9 @@ type webExchange struct {
 	query    url.Values
 	endpoint string // how the agent's program addresses the service
 	call     Call
-	again    []byte       // the body, if it can be sent again
-	sent     atomic.Int64 // the transport can read on while the answer is there
+	body     *bodyReader // nil: it was refused before
+	again    []byte      // the body, if it can be sent again
+	silent   *silenceTimer
 }
 
 // serveWeb relays a request to a service, and records the call.
@@ -94,12 +95,19 @@ func (g *Gateway) serveWeb(w http.ResponseWriter, r *http.Request, s *webService
 			fmt.Sprintf("the agent may send %d requests a minute to this service (services.%s.requests_per_minute)", s.config.RequestsPerMinute, s.config.Name))
 		return
 	}
-	if r.Body, err = x.keep(r, &requestBody{in: http.MaxBytesReader(w, r.Body, maxWebBody), rc: http.NewResponseController(w), n: &x.sent}); err != nil {
+	x.body = g.newBodyReader(w, r, maxWebBody)
+	if r.Body, err = x.keep(r, x.body); err != nil {
 		x.fail(w, r, err)
 		return
 	}
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	// A service that neither takes the body nor answers would occupy one of the agent's requests for ever.
+	x.silent = newSilenceTimer(g.silence+headersTime, func() { cancel(errSilent) })
+	defer x.silent.stop()
+	x.body.heard = x.silent.heard
 	p := &httputil.ReverseProxy{Rewrite: x.rewrite, Transport: x, FlushInterval: -1, ModifyResponse: x.answered, ErrorHandler: x.fail, ErrorLog: quiet}
-	p.ServeHTTP(w, r)
+	p.ServeHTTP(w, r.WithContext(ctx))
 }
 
 // takeWeb counts a request to a service by its limit for each minute, or returns how long to wait.
@@ -133,12 +141,16 @@ func (x *webExchange) answered(resp *http.Response) error {
 			return err
 		}
 	}
-	resp.Body = &answerBody{Reader: x.s.redact(resp.Body), Closer: resp.Body, n: &x.call.Received}
+	resp.Body = &answerBody{Reader: x.s.redact(resp.Body), Closer: resp.Body, x: x}
+	x.silent.bound(x.g.silence)
 	return nil
 }
 
 // fail answers a request that got no answer of the service.
 func (x *webExchange) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if berr := x.body.failed(); berr != nil {
+		err = berr
+	}
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
@@ -161,7 +173,9 @@ func (x *webExchange) refuse(w http.ResponseWriter, r *http.Request, status int,
 }
 
 func (x *webExchange) done() {
-	x.call.Sent = x.sent.Load()
+	if x.body != nil {
+		x.call.Sent = x.body.n.Load()
+	}
 	x.call.Millis = x.g.Now().Sub(x.call.Time).Milliseconds()
 	x.g.Called(x.call)
 }
@@ -199,49 +213,18 @@ func (g *Gateway) refuseUnknown(w http.ResponseWriter, r *http.Request, name str
 		fmt.Sprintf("service %q is not one of the agent's services (%s); an administrator can give it one (gateway.services)", c.Service, what))
 }
 
-var errBody = errors.New("the body was not received in time")
-
-// requestBody is the body of a request, whose sender has bodyTime for each part.
-type requestBody struct {
-	in io.ReadCloser
-	rc *http.ResponseController
-	n  *atomic.Int64
-}
-
-// Read is part of io.Reader.
-func (b *requestBody) Read(p []byte) (int, error) {
-	if err := b.rc.SetReadDeadline(time.Now().Add(bodyTime)); err != nil {
-		return 0, errBody
-	}
-	n, err := b.in.Read(p)
-	b.n.Add(int64(n))
-	var large *http.MaxBytesError
-	switch {
-	case errors.Is(err, io.EOF):
-		// From here on the server reads the connection to see whether the agent's program is still there.
-		if derr := b.rc.SetReadDeadline(time.Time{}); derr != nil {
-			return n, errBody
-		}
-	case err != nil && !errors.As(err, &large):
-		return n, errBody
-	}
-	return n, err
-}
-
-// Close is part of io.Closer.
-func (b *requestBody) Close() error { return b.in.Close() }
-
 // answerBody counts what the agent receives.
 type answerBody struct {
 	io.Reader
 	io.Closer
-	n *int64
+	x *webExchange
 }
 
 // Read is part of io.Reader.
 func (b *answerBody) Read(p []byte) (int, error) {
 	n, err := b.Reader.Read(p)
-	*b.n += int64(n)
+	b.x.silent.heard()
+	b.x.call.Received += int64(n)
 	return n, err
 }
 
