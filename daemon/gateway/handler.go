@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -90,7 +91,7 @@ func odd(r *http.Request) string {
 	case !named && !provider.Loopback(hostOf(r.Host)):
 		// A page of the web in a browser of the agent would come with its own name.
 		return "the Host header must be that of the endpoint"
-	case r.Header.Get("Upgrade") != "" || strings.Contains(strings.ToLower(r.Header.Get("Connection")), "upgrade"):
+	case r.Header.Get("Upgrade") != "" || strings.Contains(strings.ToLower(strings.Join(r.Header["Connection"], ",")), "upgrade"):
 		return otherProtocol
 	case r.Header.Get("Sec-Fetch-Site") == "cross-site":
 		return "the endpoint serves no web pages of others"
@@ -103,7 +104,7 @@ func oddModel(r *http.Request) string {
 	switch {
 	case r.URL.RawPath != "" || strings.Contains(r.URL.Path, "//") || strings.Contains(r.URL.Path, "/.") || strings.ContainsAny(r.URL.Path, "\\%\x00"):
 		return "the path must be plain"
-	case r.Header.Get("Content-Encoding") != "" && !strings.EqualFold(r.Header.Get("Content-Encoding"), "identity"):
+	case slices.ContainsFunc(r.Header["Content-Encoding"], func(v string) bool { return v != "" && !strings.EqualFold(v, "identity") }):
 		return "the body must not be compressed"
 	}
 	return ""

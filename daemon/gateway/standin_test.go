@@ -21,6 +21,9 @@ import (
 
 const realKey = "sk-real-0123456789abcdef"
 
+// cutBody ends what a standIn has of a body that did not reach its end.
+const cutBody = " (cut)"
+
 // standIn is a model service with its own count of what it sent.
 type standIn struct {
 	*httptest.Server
@@ -45,7 +48,10 @@ func newStandIn(t *testing.T) *standIn {
 
 // ServeHTTP is part of http.Handler.
 func (s *standIn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	b, _ := io.ReadAll(r.Body)
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		b = append(b, cutBody...)
+	}
 	s.mu.Lock()
 	s.requests++
 	s.seen, s.bodies = append(s.seen, r), append(s.bodies, string(b))
