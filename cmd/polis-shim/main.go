@@ -11,6 +11,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
+	stdlog "log"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -85,6 +87,8 @@ func run(ctx context.Context, args []string) error {
 		}
 		return err
 	}
+	// Package net/http logs here what a service sends without a request, which can have a key, and without a bound.
+	stdlog.SetOutput(io.Discard)
 	log := shim.NewLog(spec.RunDir).With("agent", spec.Agent)
 	sctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer stop()

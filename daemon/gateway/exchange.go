@@ -52,11 +52,9 @@ var quiet = log.New(io.Discard, "", 0)
 func (x *exchange) send(w http.ResponseWriter, r *http.Request) {
 	p := &httputil.ReverseProxy{Rewrite: x.rewrite, Transport: x, FlushInterval: -1, ModifyResponse: x.answered, ErrorHandler: x.fail, ErrorLog: quiet}
 	defer func() {
-		// The proxy panics with this if the answer is cut, so that the agent sees it. It is counted.
+		// The proxy panics with http.ErrAbortHandler if the answer is cut, so that the agent sees it. It is counted.
 		v := recover()
-		if err, ok := v.(error); ok && errors.Is(err, http.ErrAbortHandler) {
-			x.done(true)
-		}
+		x.done(true) // if the end was not seen
 		if v != nil {
 			panic(v)
 		}
@@ -68,7 +66,6 @@ func (x *exchange) send(w http.ResponseWriter, r *http.Request) {
 	defer x.silent.stop()
 	x.begin()
 	p.ServeHTTP(w, r.WithContext(ctx))
-	x.done(true) // if the end was not seen
 }
 
 func (x *exchange) rewrite(p *httputil.ProxyRequest) {
@@ -177,6 +174,8 @@ func reason(err error) string {
 		return errRedirect.Error()
 	case errors.Is(err, errUpgrade):
 		return errUpgrade.Error()
+	case errors.Is(err, errStatus):
+		return errStatus.Error()
 	case errors.Is(err, errCompressed):
 		return errCompressed.Error()
 	}

@@ -63,6 +63,7 @@ func dial(ctx context.Context, network, addr string) (net.Conn, error) {
 var (
 	errRedirect = errors.New("the service answered with a redirect, which is not followed")
 	errUpgrade  = errors.New("the service answered with another protocol")
+	errStatus   = errors.New("the service answered with a status that no answer has")
 )
 
 // bare is a context without values: what others attached to a request, such as hooks for interim
@@ -76,11 +77,15 @@ func (bare) Value(any) any { return nil }
 func (u *upstream) send(r *http.Request) (*http.Response, error) {
 	resp, err := u.transport.RoundTrip(r.WithContext(bare{r.Context()}))
 	if err != nil {
-		return nil, err
+		return nil, &upstreamError{u, err}
 	}
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		_ = resp.Body.Close() //nolint:errcheck // nothing of it is used
 		return nil, errUpgrade
+	}
+	if resp.StatusCode < 200 { // an interim answer, which the transport does not return, or a number that none has
+		_ = resp.Body.Close() //nolint:errcheck // nothing of it is used
+		return nil, errStatus
 	}
 	clean := *resp // a trailer that follows the body is written into the original
 	clean.Trailer = nil
@@ -93,6 +98,24 @@ func (u *upstream) send(r *http.Request) (*http.Response, error) {
 	}
 	return &clean, nil
 }
+
+// upstreamError is an error of the way to a service. Its text is for the log, and can have what the service sent in
+// place of an answer: it is without the secrets.
+type upstreamError struct {
+	u   *upstream
+	err error
+}
+
+func (e *upstreamError) Error() string {
+	text := []byte(e.err.Error())
+	for _, f := range e.u.forms {
+		f.mask(text, false)
+	}
+	return string(text)
+}
+
+// Unwrap is for errors.Is.
+func (e *upstreamError) Unwrap() error { return e.err }
 
 // dropped are answer headers that are about the connection to the service.
 var dropped = map[string]bool{"Set-Cookie": true, "Alt-Svc": true, "Strict-Transport-Security": true, "Trailer": true,

@@ -157,7 +157,7 @@ func (x *webExchange) fail(w http.ResponseWriter, r *http.Request, err error) {
 		x.refuse(w, r, http.StatusRequestEntityTooLarge, CodeServiceRequest, fmt.Sprintf("a request may have %d MiB", maxWebBody>>20))
 	case errors.Is(err, errBody):
 		x.refuse(w, r, http.StatusBadRequest, CodeServiceRequest, errBody.Error())
-	case errors.Is(err, errUpgrade), errors.Is(err, errCompressed):
+	case errors.Is(err, errUpgrade), errors.Is(err, errStatus), errors.Is(err, errCompressed):
 		x.refuse(w, r, http.StatusBadGateway, CodeServiceFailed, err.Error())
 	default:
 		if r.Context().Err() == nil {
