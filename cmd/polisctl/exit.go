@@ -44,7 +44,7 @@ func exitTable() []exitRow {
 			api.CodeInternal, api.CodeWorktreeFailed, api.CodeNamespaceFailed, api.CodeCgroupFailed, api.CodeViewFailed,
 			api.CodeRepoCorrupt, api.CodeStateCorrupt, api.CodeStateNotSaved, api.CodeLockCorrupt, api.CodeWorktreeMissing, api.CodeWorktreeCorrupt, api.CodeReconcileConflict, api.CodeReapFailed, api.CodeOOMKilled, api.CodePidsLimit,
 			api.CodeInvalidConfig, api.CodeWorkspaceInvalid, api.CodeAgentTypeUnavailable, api.CodeQuota,
-			api.CodePushFailed, api.CodeCheckFailed, api.CodeSetupFailed, api.CodeSnapshotCorrupt, api.CodeSnapshotDiffers, api.CodeReceiptsBroken, api.CodeAuditFull, api.CodeBadTree, api.CodeNetNSFailed, api.CodeMountNSFailed, api.CodePIDNSFailed, api.CodeSysboxUnavailable, api.CodeCageUnavailable, api.CodeNSRestoreFailed,
+			api.CodePushFailed, api.CodeCheckFailed, api.CodeSetupFailed, api.CodeSnapshotCorrupt, api.CodeModelCountsCorrupt, api.CodeSnapshotDiffers, api.CodeReceiptsBroken, api.CodeAuditFull, api.CodeBadTree, api.CodeNetNSFailed, api.CodeMountNSFailed, api.CodePIDNSFailed, api.CodeSysboxUnavailable, api.CodeCageUnavailable, api.CodeNSRestoreFailed,
 			api.CodeBridgeFailed, api.CodeOrphanProcs,
 		}},
 		{exitUsage, "The arguments are wrong; nothing was done.", []api.Code{
