@@ -65,8 +65,9 @@ func (d *Daemon) Close(ctx context.Context, stopAgents bool) error {
 	if d.locks != nil {
 		errs = append(errs, d.locks.Close())
 	}
+	errs = append(errs, d.closeTimelines()) // the last checkpoints have receipts
 	d.closeReceipts()
-	errs = append(errs, d.closeTimelines(), d.gits.Close(ctx), d.closeShared(ctx))
+	errs = append(errs, d.gits.Close(ctx), d.closeShared(ctx))
 	return errors.Join(errs...)
 }
 

@@ -156,6 +156,17 @@ func TestCheckpointsAreMadeByThemselves(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(d.path("ws", ".polis", "worktrees", "alice"), "made"))
 	d.rewind("alice", "--to", r.Before)
 	require.FileExists(t, filepath.Join(d.path("ws", ".polis", "worktrees", "alice"), "made"))
+
+	var shown api.Snapshot
+	require.NoError(t, json.Unmarshal([]byte(d.must("--json", "snapshot", "show", all[0].ID)), &shown))
+	d.eventually("each has a receipt", func() bool {
+		out := d.must("--json", "receipts", "show", "alice", "--type", api.ReceiptCheckpoint)
+		return strings.Contains(out, all[0].ID) && strings.Contains(out, shown.Hash) && strings.Contains(out, all[1].ID)
+	})
+	d.must("agents", "stop", "alice")
+	var replayed api.ReceiptsReplay
+	require.NoError(t, json.Unmarshal([]byte(d.must("--json", "receipts", "replay")), &replayed))
+	require.NotNil(t, replayed.Agents[0].Checkpoint)
 }
 
 // TestPolisdDiesWhileItMakesACheckpoint at every step: no change is lost for the next one.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -19,11 +20,11 @@ func (a *app) receiptsReplayCmd() *cobra.Command {
 		Short: "Rebuild the state at a receipt, and compare it with what there is",
 		Long: `Rebuild the state of a workspace at ENTRY of its log from its receipts alone, and print the
 agents that existed, with the hashes of their policies and the leases that they held, the
-commits of the targets by merges, refs of agents, and snapshots. Without ENTRY it is the
-newest one.
+commits of the targets by merges, refs of agents, snapshots, and the last checkpoint of
+each agent. Without ENTRY it is the newest one.
 
 Compare it with what can be verified: the commits are in the repository and in the history
-of their branch, the snapshots are intact, and at the newest entry the agents, policies and
+of their branch, the snapshots and the last checkpoints are intact, and at the newest entry the agents, policies and
 leases are those that polisd has. The exit status is 1 if something differs, or if the
 chain of receipts is broken.
 
@@ -124,6 +125,11 @@ func replayRows(p *page, r *api.ReceiptsReplay, written string) {
 	}
 	for _, x := range r.Snapshots {
 		p.line("snapshot %s of agent %s: content %s", x.ID, x.Agent, short(x.Hash))
+	}
+	for _, x := range r.Agents {
+		if c := x.Checkpoint; c != nil {
+			p.line("checkpoint %s of agent %s, %s: content %s", c.ID, x.Name, c.Why, short(cmp.Or(c.Hash, c.List)))
+		}
 	}
 	if written != "" {
 		p.line("%s", written)

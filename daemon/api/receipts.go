@@ -48,6 +48,9 @@ const (
 	// An agent was granted leases, or leases of it ended; data: leases ([]LeaseChange), and missed, the
 	// number of changes for which there was no room.
 	ReceiptLeases = "receipts:leases"
+	// A checkpoint of an agent was made; data: snapshot, why, list and delta (the hashes of what its files are stored by:
+	// they name its state), task and for if it was made before one, commit, and hash and metadata_hash unless the tree is very large.
+	ReceiptCheckpoint = "receipts:checkpoint"
 )
 
 // Open is one open, or change, of a file by a process of an agent: what a program read or wrote

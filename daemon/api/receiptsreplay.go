@@ -40,6 +40,21 @@ type ReplayedAgent struct {
 	PolicyHash string `json:"policy_hash,omitempty"`
 	// Leases are what it held.
 	Leases []ReplayedLease `json:"leases"`
+	// Checkpoint is the last one that was made of its files by itself; nil: none.
+	Checkpoint *ReplayedCheckpoint `json:"checkpoint,omitempty"`
+}
+
+// ReplayedCheckpoint is a checkpoint of an agent. List and Delta are the hashes of what its state is stored by. Hash and Metadata are
+// those of a snapshot; "" if they were not computed.
+type ReplayedCheckpoint struct {
+	ID       string `json:"id"`
+	Why      string `json:"why"`
+	List     string `json:"list"`
+	Delta    string `json:"delta,omitempty"`
+	Hash     string `json:"hash,omitempty"`
+	Metadata string `json:"metadata_hash,omitempty"`
+	// Entry is that of the agent's log.
+	Entry uint64 `json:"entry"`
 }
 
 // ReplayedLease is a lease that an agent held.

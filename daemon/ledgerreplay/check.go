@@ -93,13 +93,17 @@ func (c *check) snapshots(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		found := "intact"
-		if !v.Intact {
-			found = "damaged: " + api.Shorten(slices.Concat(v.Damaged, []string{"unknown"})[0], 300)
-		}
-		c.same(what, "intact", found)
+		c.same(what, "intact", soundness(v))
 	}
 	return nil
+}
+
+// soundness is what a verification found.
+func soundness(v api.SnapshotCheck) string {
+	if v.Intact {
+		return "intact"
+	}
+	return "damaged: " + api.Shorten(slices.Concat(v.Damaged, []string{"unknown"})[0], 300)
 }
 
 // present compares the newest state with that of polisd.

@@ -36,6 +36,8 @@ type Commits interface {
 type Snapshots interface {
 	Find(ctx context.Context, id string) (api.Snapshot, bool, error)
 	Verify(ctx context.Context, id string) (api.SnapshotCheck, error)
+	// Lists returns the hashes of what the state of a snapshot is stored by; false if there is none.
+	Lists(ctx context.Context, id string) (list, delta string, ok bool, err error)
 }
 
 // Present is the state of polisd now.
@@ -89,6 +91,9 @@ func (s *Source) Replay(ctx context.Context, seq uint64) (out api.ReceiptsReplay
 	}
 	out.StateHash = stateHash(&out)
 	if err := c.snapshots(ctx); err != nil {
+		return out, err
+	}
+	if err := c.checkpoints(ctx); err != nil {
 		return out, err
 	}
 	if out.Last {

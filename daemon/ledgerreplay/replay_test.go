@@ -88,6 +88,11 @@ func (s snapshots) Verify(_ context.Context, id string) (api.SnapshotCheck, erro
 	return api.SnapshotCheck{ID: id, Intact: id != "damaged", Damaged: []string{"a file"}}, nil
 }
 
+func (s snapshots) Lists(_ context.Context, id string) (list, delta string, ok bool, err error) {
+	r, ok := s[id]
+	return r.Manifest, r.Note, ok, nil // the note stands for the delta
+}
+
 type fields = map[string]any
 
 // world is a workspace with a life, and the state of polisd at its end.
@@ -228,6 +233,35 @@ func TestRestartsRemovalsAndNames(t *testing.T) {
 	require.Empty(t, r.Agents[0].Leases)
 	require.Empty(t, r.Refs)
 	require.Equal(t, PolicyHash(api.Policy{Read: []string{"**"}}), r.Agents[0].PolicyHash)
+}
+
+// TestCheckpointsAreCompared: the last one of each agent is in its state; those that are stored have what was recorded; those
+// that limits removed are no difference.
+func TestCheckpointsAreCompared(t *testing.T) {
+	l, s, _ := world(t)
+	checkpoint := func(id, delta string) {
+		l.add(t, "ann", api.ReceiptCheckpoint, "ann", fields{"snapshot": id, "why": "task", "list": "l1", "delta": delta, "hash": "h-" + id})
+	}
+	checkpoint("gone", "")
+	checkpoint("k1", "d1")
+	at := l.add(t, "", api.EventAgentSettings, "ann", fields{})
+	checkpoint("k2", "d2")
+	l.add(t, "", api.EventAgentSettings, "ann", fields{})
+	stored := s.Snapshots.(snapshots)
+	stored["k1"] = api.Snapshot{ID: "k1", Manifest: "l1", Note: "d1"}
+	stored["k2"] = api.Snapshot{ID: "k2", Manifest: "l1", Note: "d2"}
+	r, err := s.Replay(t.Context(), 0)
+	require.NoError(t, err)
+	require.Empty(t, r.Differences)
+	require.Equal(t, &api.ReplayedCheckpoint{ID: "k2", Why: "task", List: "l1", Delta: "d2", Hash: "h-k2", Entry: 6}, r.Agents[0].Checkpoint)
+	before, err := s.Replay(t.Context(), at)
+	require.NoError(t, err)
+	require.Equal(t, "k1", before.Agents[0].Checkpoint.ID)
+	require.NotEqual(t, r.StateHash, before.StateHash)
+	stored["k1"] = api.Snapshot{ID: "k1", Manifest: "other", Note: "d1"}
+	r, err = s.Replay(t.Context(), 0)
+	require.NoError(t, err)
+	require.Equal(t, []api.ReplayDifference{{What: "checkpoint k1", Recorded: "files l1 d1", Found: "files other d1"}}, r.Differences)
 }
 
 // However many receipts there are, the state has a bounded size, and says what it lacks.

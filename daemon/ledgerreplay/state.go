@@ -50,7 +50,8 @@ type state struct {
 	order        []string          // of merges
 	refs         map[ref]bool
 	snapshots    map[string]api.ReplayedSnapshot
-	gone         map[string]bool // snapshots that a later entry removed
+	gone         map[string]bool          // snapshots that a later entry removed
+	checkpoints  []api.ReplayedCheckpoint // the last ones of all agents that exist
 	unknown      map[string]bool
 	leases       int
 }
@@ -76,6 +77,9 @@ type data struct {
 	Snapshot string            `json:"snapshot"`
 	Hash     string            `json:"hash"`
 	Metadata string            `json:"metadata_hash"`
+	Why      string            `json:"why"`
+	List     string            `json:"list"`
+	Delta    string            `json:"delta"`
 	Leases   []api.LeaseChange `json:"leases"`
 	Missed   int               `json:"missed"`
 	Short    bool              `json:"truncated"`
@@ -220,7 +224,7 @@ func (s *state) own(a *agent, r *receipt.Receipt) error {
 		return nil
 	}
 	switch r.Type {
-	case api.ReceiptLeases, api.EventAgentRef, api.ReceiptMissed:
+	case api.ReceiptLeases, api.ReceiptCheckpoint, api.EventAgentRef, api.ReceiptMissed:
 	default:
 		return nil
 	}
@@ -240,27 +244,34 @@ func (s *state) own(a *agent, r *receipt.Receipt) error {
 		} else if s.room(len(s.refs), "refs") {
 			s.refs[key] = true
 		}
+	case api.ReceiptCheckpoint:
+		s.checkpoint(a, r, &d)
 	case api.ReceiptLeases:
-		if d.Missed > 0 || d.Short {
-			s.lack("agent %s: changes of leases were too many to be recorded", a.Name)
-		}
-		if r.Time.Before(s.since) { // polisd was started after it: what is held since then is recorded again
-			return nil
-		}
-		for _, l := range d.Leases {
-			key := lease{l.Path, l.Explicit}
-			if _, has := a.leases[key]; has {
-				s.leases--
-				delete(a.leases, key)
-			}
-			if !l.Held && l.Time.After(s.recent) && !s.recent.IsZero() && len(a.ended) < maxItems {
-				a.ended[key] = true
-			}
-			if l.Held && s.room(s.leases, "leases") {
-				s.leases++
-				a.leases[key] = held{l.Tree, l.Time}
-			}
-		}
+		s.leasesOf(a, r, &d)
 	}
 	return nil
+}
+
+// leasesOf applies changes of leases.
+func (s *state) leasesOf(a *agent, r *receipt.Receipt, d *data) {
+	if d.Missed > 0 || d.Short {
+		s.lack("agent %s: changes of leases were too many to be recorded", a.Name)
+	}
+	if r.Time.Before(s.since) { // polisd was started after it: what is held since then is recorded again
+		return
+	}
+	for _, l := range d.Leases {
+		key := lease{l.Path, l.Explicit}
+		if _, has := a.leases[key]; has {
+			s.leases--
+			delete(a.leases, key)
+		}
+		if !l.Held && l.Time.After(s.recent) && !s.recent.IsZero() && len(a.ended) < maxItems {
+			a.ended[key] = true
+		}
+		if l.Held && s.room(s.leases, "leases") {
+			s.leases++
+			a.leases[key] = held{l.Tree, l.Time}
+		}
+	}
 }

@@ -24,7 +24,7 @@ func Recorded(e api.Event) bool {
 func byAgent(typ string) bool {
 	switch typ {
 	case api.EventDenied, api.EventLockConflict, api.EventLock, api.EventLockLost, api.EventLockBehind, api.EventApprovalAsked, api.EventApprovalGone,
-		api.EventOOM, api.EventPids, api.EventDisk, api.EventFiles, api.EventConnections, api.EventRemote, api.EventMissed, api.EventAgentRef, api.EventModelUsed, api.EventModelKey, api.EventServiceCall, api.ReceiptLeases:
+		api.EventOOM, api.EventPids, api.EventDisk, api.EventFiles, api.EventConnections, api.EventRemote, api.EventMissed, api.EventAgentRef, api.EventModelUsed, api.EventModelKey, api.EventServiceCall, api.ReceiptLeases, api.ReceiptCheckpoint:
 		return true
 	}
 	return false
@@ -39,5 +39,5 @@ func sameness(e api.Event) string {
 	if e.Type == api.EventModelUsed { // a later one has other sums
 		return fmt.Sprint(e.Type, e.Data["task"], e.Data["requests"])
 	}
-	return strings.Join([]string{e.Type, string(e.Code), text("service"), text("op"), text("path"), text("program"), text("holder"), text("id"), text("ref")}, "\x00")
+	return strings.Join([]string{e.Type, string(e.Code), text("service"), text("op"), text("path"), text("program"), text("holder"), text("id"), text("ref"), text("snapshot")}, "\x00")
 }

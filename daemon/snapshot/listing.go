@@ -158,3 +158,6 @@ func (l *Listing) entry(at int) (Entry, int, error) {
 	}
 	return e, next, err
 }
+
+// Size is the number of bytes of the list.
+func (l *Listing) Size() int { return len(l.text) }

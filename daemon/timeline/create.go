@@ -248,7 +248,8 @@ func (w *writer) commit(ctx context.Context) error {
 	if rec.Loose {
 		return nil // it is the state of no moment
 	}
-	if w.rec.Why != api.SnapshotByUser && w.rec.Why != api.SnapshotByRestore {
+	if IsCheckpoint(w.rec) {
+		t.record(rec)
 		return nil // a checkpoint every minute is no news
 	}
 	message := fmt.Sprintf("snapshot %s of agent %s", w.rec.ID, w.rec.Agent)

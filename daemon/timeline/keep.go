@@ -15,6 +15,18 @@ type Stored struct {
 	Store, Manifest, Delta string
 }
 
+// Lists returns the hashes of what the state of a snapshot is stored by, as for snapshot.Load; false if there is no
+// such snapshot.
+func (t *Timeline) Lists(ctx context.Context, id string) (list, delta string, ok bool, err error) {
+	if _, ok, err := t.Find(ctx, id); err != nil || !ok {
+		return "", "", false, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r, ok := t.records[id]
+	return r.Manifest, r.Delta, ok, nil
+}
+
 // Keep excludes a snapshot from removal because of its age or number, until a person removes it: its
 // contents are about to be used where this package does not see it.
 func (t *Timeline) Keep(ctx context.Context, id string) (Stored, error) {

@@ -55,6 +55,8 @@ type Timeline struct {
 	Limits    func() Limits
 	// Publish reports an event; nil reports none.
 	Publish func(api.Event)
+	// Receipt records an event that is not published: a checkpoint. Nil records none.
+	Receipt func(api.Event)
 	Log     *slog.Logger
 	Now     func() time.Time
 
@@ -68,6 +70,10 @@ type Timeline struct {
 	mounting map[string]int
 	// ahead are the readings ahead in progress, by agent; each is closed at its end.
 	ahead map[string]*ahead
+	// receipts are those to record, in order, while recording is true.
+	receipts  []record
+	recording bool
+	recorded  sync.WaitGroup
 }
 
 // record is the file of a snapshot.
@@ -147,8 +153,9 @@ func (t *Timeline) read() error {
 	return nil
 }
 
-// Close closes the store. Calls in progress fail.
+// Close closes the store, when the checkpoints that there are have their receipts. Calls in progress fail.
 func (t *Timeline) Close() error {
+	t.recorded.Wait()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.objects == nil || t.closed {
