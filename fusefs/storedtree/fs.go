@@ -26,7 +26,7 @@ const (
 
 // FS is a mounted tree.
 type FS struct {
-	refused
+	conn.ReadOnly
 	cfg   Config
 	nodes []node
 	conn  *conn.Conn

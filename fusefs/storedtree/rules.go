@@ -25,7 +25,7 @@ func (fs *FS) mayRead(pid uint32, n *node) unix.Errno {
 // OpenDir returns ENOSYS, with which the kernel keeps the names of directories, unless there are rules.
 func (fs *FS) OpenDir(c *conn.Call, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	if fs.cfg.Rules == nil {
-		return fs.refused.OpenDir(c, in, out)
+		return fs.ReadOnly.OpenDir(c, in, out)
 	}
 	return fuse.OK
 }

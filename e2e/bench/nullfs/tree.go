@@ -18,7 +18,7 @@ const keep = 24 * time.Hour
 
 // tree is the content of a directory tree at the time it was read.
 type tree struct {
-	refused
+	conn.ReadOnly
 	nodes []node // by number, from fuse.FUSE_ROOT_ID on
 }
 
@@ -162,3 +162,6 @@ func (t *tree) list(in *fuse.ReadIn, add func(dir *node, e fuse.DirEntry) bool) 
 }
 
 var _ conn.FileSystem = (*tree)(nil)
+
+// StatFs reports nothing: no program of a measurement reads it.
+func (t *tree) StatFs(*conn.Call, *fuse.InHeader, *fuse.StatfsOut) fuse.Status { return fuse.OK }
