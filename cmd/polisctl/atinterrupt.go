@@ -14,6 +14,8 @@ import (
 
 // following is what polisctl follows to its end, and can end.
 type following struct {
+	what     string // such as "task claude.3"
+	hint     string // of the error that it has not ended after --timeout
 	question string // at Ctrl-C
 	left     string // printed when polisctl leaves and it continues
 	end      func(context.Context) error

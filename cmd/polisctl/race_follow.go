@@ -8,7 +8,6 @@ import (
 	"io"
 	"os/exec"
 	"strings"
-	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -22,49 +21,37 @@ const maxChoice = 4 << 10
 func (a *app) followRace(cmd *cobra.Command, x api.Race, judge string) error {
 	c := a.client()
 	defer c.Close()
-	ctx, cancel := context.WithCancelCause(cmd.Context())
-	defer cancel(nil)
-	if a.timeout > 0 {
-		var stop context.CancelFunc
-		ctx, stop = context.WithTimeoutCause(ctx, a.timeout, api.Errorf(api.CodeTimeout, "race %s has not ended after %s", x.ID, a.timeout).WithHint("polisctl races show %s", x.ID))
-		defer stop()
-	}
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer cancel(nil)
 	id := x.ID
-	wg.Go(func() {
-		a.atInterrupt(ctx, cancel, following{
-			question: "Cancel race " + id + ", and save the work of its agents in the trash? y cancels it",
-			left:     "race " + id + " continues; polisctl races show " + id + " shows its result",
-			end:      func(ctx context.Context) error { _, err := c.CancelRace(ctx, id); return err },
-		})
+	ctx, stop := a.followContext(cmd, following{
+		what: "race " + id, hint: "polisctl races show " + id,
+		question: "Cancel race " + id + ", and save the work of its agents in the trash? y cancels it",
+		left:     "race " + id + " continues; polisctl races show " + id + " shows its result",
+		end:      func(ctx context.Context) error { _, err := c.CancelRace(ctx, id); return err },
 	})
+	defer stop()
 	p := a.progress("race " + x.ID + " of " + api.Count(len(x.Racers), "agent"))
 	defer p.done()
-	back := reconnect{now: a.now}
-	for x.State != api.RaceEnded && x.State != api.RaceCancelled {
+	over := func() bool { return x.State == api.RaceEnded || x.State == api.RaceCancelled }
+	for !over() {
 		if x.State == api.RaceJudging {
 			winner, err := a.judge(ctx, x, judge)
 			if err != nil {
 				return a.leftTask(ctx, err)
 			}
-			if x, err = c.ChooseRace(ctx, x.ID, winner); err != nil {
+			if x, err = c.ChooseRace(ctx, id, winner); err != nil {
 				return a.leftTask(ctx, err)
 			}
 		}
-		began := a.now()
-		now, err := c.GetRace(ctx, x.ID, taskPoll)
-		switch {
-		case ctx.Err() != nil:
-			return a.leftTask(ctx, context.Cause(ctx))
-		case err != nil && api.CodeOf(err) == api.CodeUnavailable && back.again(ctx, a.now().Sub(began)):
-			continue
-		case err != nil:
-			return err
+		err := a.pollToEnd(ctx, func() (bool, error) {
+			now, err := c.GetRace(ctx, id, taskPoll)
+			if err == nil {
+				x = now
+			}
+			return over() || x.State == api.RaceJudging, err
+		})
+		if err != nil {
+			return a.leftTask(ctx, err)
 		}
-		back.answered()
-		x = now
 	}
 	p.done()
 	if err := a.showRace(x); err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -64,41 +63,28 @@ if all requests matched and the files are the same.`,
 func (a *app) followReplay(cmd *cobra.Command, r api.Replay, keep bool) error {
 	c := a.client()
 	defer c.Close()
-	ctx, cancel := context.WithCancelCause(cmd.Context())
-	defer cancel(nil)
-	stays := fmt.Sprintf("polisctl tasks show %s shows its result, polisctl agents remove %s --force removes its agent", r.Task, r.Agent)
-	if a.timeout > 0 {
-		var stop context.CancelFunc
-		ctx, stop = context.WithTimeoutCause(ctx, a.timeout, api.Errorf(api.CodeTimeout, "the replay of task %s has not ended after %s", r.Of, a.timeout).WithHint("%s", stays))
-		defer stop()
-	}
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer cancel(nil)
 	task := r.Task
-	wg.Go(func() {
-		a.atInterrupt(ctx, cancel, following{
-			question: "Stop task " + task + "? y stops it",
-			left:     "task " + task + " continues; " + stays,
-			end:      func(ctx context.Context) error { _, err := c.CancelTask(ctx, task); return err },
-		})
+	stays := fmt.Sprintf("polisctl tasks show %s shows its result, polisctl agents remove %s --force removes its agent", task, r.Agent)
+	ctx, stop := a.followContext(cmd, following{
+		what: "the replay of task " + r.Of, hint: stays,
+		question: "Stop task " + task + "? y stops it",
+		left:     "task " + task + " continues; " + stays,
+		end:      func(ctx context.Context) error { _, err := c.CancelTask(ctx, task); return err },
 	})
+	defer stop()
 	p := a.progress("replay of task " + r.Of)
 	defer p.done()
-	back := reconnect{now: a.now}
-	for !r.Ended {
-		began := a.now()
-		now, err := c.Replayed(ctx, r.Agent, taskPoll)
-		switch {
-		case ctx.Err() != nil:
-			return a.leftTask(ctx, context.Cause(ctx))
-		case err != nil && api.CodeOf(err) == api.CodeUnavailable && back.again(ctx, a.now().Sub(began)):
-			continue
-		case err != nil:
-			return err
+	if !r.Ended {
+		err := a.pollToEnd(ctx, func() (bool, error) {
+			now, err := c.Replayed(ctx, r.Agent, taskPoll)
+			if err == nil {
+				r = now
+			}
+			return r.Ended, err
+		})
+		if err != nil {
+			return a.leftTask(ctx, err)
 		}
-		back.answered()
-		r = now
 	}
 	p.done()
 	if !keep {

@@ -26,24 +26,17 @@ const (
 func (a *app) followTask(cmd *cobra.Command, t api.Task, live bool) error {
 	c := a.client()
 	defer c.Close()
-	ctx, cancel := context.WithCancelCause(cmd.Context())
-	defer cancel(nil)
-	if a.timeout > 0 {
-		defer time.AfterFunc(a.timeout, func() {
-			cancel(api.Errorf(api.CodeTimeout, "task %s has not ended after %s", t.ID, a.timeout).WithHint("it continues: polisctl tasks show %s", t.ID))
-		}).Stop()
-	}
+	id := t.ID
+	ctx, stop := a.followContext(cmd, following{
+		what: "task " + id, hint: "it continues: polisctl tasks show " + id,
+		question: "Stop task " + id + "? y stops it",
+		left:     "task " + id + " continues; polisctl tasks show " + id + " shows its result",
+		end:      func(ctx context.Context) error { _, err := c.CancelTask(ctx, id); return err },
+	})
+	defer stop()
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	defer cancel(nil)
-	id := t.ID
-	wg.Go(func() {
-		a.atInterrupt(ctx, cancel, following{
-			question: "Stop task " + id + "? y stops it",
-			left:     "task " + id + " continues; polisctl tasks show " + id + " shows its result",
-			end:      func(ctx context.Context) error { _, err := c.CancelTask(ctx, id); return err },
-		})
-	})
+	defer stop()
 	t, err := a.awaitTurn(ctx, c, t)
 	if err != nil {
 		return a.leftTask(ctx, err)
@@ -112,23 +105,12 @@ func (a *app) awaitTurn(ctx context.Context, c *client.Client, t api.Task) (api.
 }
 
 // awaitTask returns the task once its result is final, also across a restart of polisd.
-func (a *app) awaitTask(ctx context.Context, c *client.Client, id string) (api.Task, error) {
-	back := reconnect{now: a.now}
-	for {
-		began := a.now()
-		t, err := c.Task(ctx, id, taskPoll)
-		switch {
-		case ctx.Err() != nil:
-			return t, context.Cause(ctx)
-		case err != nil && api.CodeOf(err) == api.CodeUnavailable && back.again(ctx, a.now().Sub(began)):
-			continue
-		case err != nil:
-			return t, err
-		case t.Final:
-			return t, nil
-		}
-		back.answered()
-	}
+func (a *app) awaitTask(ctx context.Context, c *client.Client, id string) (t api.Task, err error) {
+	err = a.pollToEnd(ctx, func() (bool, error) {
+		t, err = c.Task(ctx, id, taskPoll)
+		return t.Final, err
+	})
+	return t, err
 }
 
 // taskOutput shows the output of a task as it comes.

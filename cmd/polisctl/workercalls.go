@@ -78,29 +78,23 @@ func (a *app) callWorkers(cmd *cobra.Command, limit time.Duration, fn func(conte
 
 // awaitWorker returns the worker once its result is final, also across a restart of polisd. asks, if
 // not nil, is called when the worker begins to wait for something else.
-func (a *app) awaitWorker(ctx context.Context, c workerCalls, id string, asks func(api.Waiting)) (api.Worker, error) {
-	back := reconnect{now: a.now}
+func (a *app) awaitWorker(ctx context.Context, c workerCalls, id string, asks func(api.Waiting)) (w api.Worker, err error) {
 	seen := ""
-	for {
-		began := a.now()
-		w, err := c.Worker(ctx, id, workerPoll)
-		switch {
-		case ctx.Err() != nil:
-			return w, api.Errorf(api.CodeTimeout, "worker %s has not ended: %w", id, context.Cause(ctx)).WithHint("it continues: polisctl workers wait %s", id)
-		case err != nil && api.CodeOf(err) == api.CodeUnavailable && back.again(ctx, a.now().Sub(began)):
-			continue
-		case err != nil:
-			return w, err
-		case w.State == api.WorkerEnded:
-			return w, nil
+	err = a.pollToEnd(ctx, func() (bool, error) {
+		if w, err = c.Worker(ctx, id, workerPoll); err != nil || w.State == api.WorkerEnded {
+			return true, err
 		}
-		back.answered()
 		if wait := w.Waiting; wait != nil && wait.ID+wait.Path != seen {
 			if seen = wait.ID + wait.Path; asks != nil {
 				asks(*wait)
 			}
 		}
+		return false, nil
+	})
+	if err != nil && ctx.Err() != nil {
+		err = api.Errorf(api.CodeTimeout, "worker %s has not ended: %w", id, err).WithHint("it continues: polisctl workers wait %s", id)
 	}
+	return w, err
 }
 
 // workerPoll is how long one request waits for a worker's result: a question of the worker is shown

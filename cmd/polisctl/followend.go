@@ -1,0 +1,45 @@
+package main
+
+import (
+	"context"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"polis/daemon/api"
+)
+
+// followContext returns the context in which polisctl follows f: it ends with cmd's, when the user
+// leaves, and after --timeout. stop ends it, and can be called again.
+func (a *app) followContext(cmd *cobra.Command, f following) (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(cmd.Context())
+	timed := func() {}
+	if a.timeout > 0 {
+		ctx, timed = context.WithTimeoutCause(ctx, a.timeout, api.Errorf(api.CodeTimeout, "%s has not ended after %s", f.what, a.timeout).WithHint("%s", f.hint))
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() { a.atInterrupt(ctx, cancel, f) })
+	return ctx, func() {
+		timed()
+		cancel(nil)
+		wg.Wait()
+	}
+}
+
+// pollToEnd calls poll until it reports the end, also across a restart of polisd.
+func (a *app) pollToEnd(ctx context.Context, poll func() (ended bool, err error)) error {
+	back := reconnect{now: a.now}
+	for {
+		began := a.now()
+		ended, err := poll()
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil && api.CodeOf(err) == api.CodeUnavailable && back.again(ctx, a.now().Sub(began)):
+			continue
+		case err != nil || ended:
+			return err
+		}
+		back.answered()
+	}
+}
