@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,6 +19,21 @@ func (d *daemon) snapshot(agent string, flags ...string) (s api.Snapshot) {
 	d.t.Helper()
 	require.NoError(d.t, json.Unmarshal([]byte(d.must(append([]string{"--json", "snapshot", "create", agent}, flags...)...)), &s))
 	return s
+}
+
+// damage changes the stored content of a file of a snapshot.
+func (d *daemon) damage(id, path string) {
+	d.t.Helper()
+	var out struct {
+		Files []api.SnapshotFile `json:"files"`
+	}
+	require.NoError(d.t, json.Unmarshal([]byte(d.must("--json", "snapshot", "show", id, "--files")), &out))
+	i := slices.IndexFunc(out.Files, func(f api.SnapshotFile) bool { return f.Path == path })
+	require.GreaterOrEqual(d.t, i, 0, path)
+	hash := out.Files[i].Hash
+	object := d.path("ws", ".polis", "snapshots", "objects", hash[:2], hash[2:])
+	require.NoError(d.t, os.Chmod(object, 0o600))
+	require.NoError(d.t, os.WriteFile(object, []byte("!\n"), 0o600))
 }
 
 // restored restores a snapshot.
@@ -192,17 +208,7 @@ func TestADamagedSnapshotIsFoundAndNeverRestored(t *testing.T) {
 	d.add("first")
 	s := d.snapshot("first")
 	d.sh("first", "echo later > main.txt; echo later > src/a.txt")
-	var out struct {
-		Files []api.SnapshotFile `json:"files"`
-	}
-	require.NoError(t, json.Unmarshal([]byte(d.must("--json", "snapshot", "show", s.ID, "--files")), &out))
-	for _, f := range out.Files {
-		if f.Path == "src/a.txt" {
-			object := d.path("ws", ".polis", "snapshots", "objects", f.Hash[:2], f.Hash[2:])
-			require.NoError(t, os.Chmod(object, 0o600))
-			require.NoError(t, os.WriteFile(object, []byte("!\n"), 0o600))
-		}
-	}
+	d.damage(s.ID, "src/a.txt")
 	d.restorable("first", s.ID, func() {
 		d.hinted("polisctl snapshot verify %s names what is damaged; the agent's files are unchanged", "snapshot", "restore", s.ID)
 		d.refused(api.CodeSnapshotCorrupt, "snapshot", "restore", s.ID)
