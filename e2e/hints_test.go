@@ -160,6 +160,8 @@ func TestHintsAboutNames(t *testing.T) {
 		tried{hint: "separate names by one comma, or say none", refused: "agents add fred --base custom --egress a.test,,b.test -- true"},
 		tried{hint: "--egress none lets the agent reach nothing, --egress default what is configured", refused: "agents set bob --egress=",
 			do: []string{"agents set bob --egress default", "agents set bob --egress none"}},
+		tried{hint: "--role ROLE replaces all rules; /none is a file of that name", refused: "agents set bob --write none",
+			do: []string{"agents set bob --role="}},
 		tried{hint: "none opens no port of the host; agents set also knows default", refused: "agents set bob --host-port x"},
 		tried{hint: "export it first, or give a value: NAME=VALUE", refused: "agents set bob --env POLIS_NO_SUCH_VARIABLE"},
 		tried{hint: "write ./%s for a directory of that name", refused: "up --repo=-odd"},

@@ -40,6 +40,10 @@ func TestRulesOfALivingAgentCountAtOnce(t *testing.T) {
 	require.Contains(t, d.exec("alice", "ls", "docs").stderr, "No such file")
 	require.Contains(t, d.must("agents", "policy", "alice"), "secret/**", "rules are added")
 
+	d.must("agents", "set", "alice", "--hide", "none", "--deny", "none")
+	require.NotContains(t, d.must("agents", "policy", "alice"), "secret/**")
+	require.NotEmpty(t, d.sh("alice", "ls docs; cat secret/key.txt"))
+
 	var res api.SetResponse
 	require.NoError(t, json.Unmarshal([]byte(d.must("agents", "set", "alice", "--role", "docs", "--json")), &res))
 	require.Equal(t, "docs", res.Agent.Role)

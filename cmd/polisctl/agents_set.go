@@ -35,8 +35,9 @@ to running programs, and rules also to open files. The exceptions are what the a
 names, and a file that is open for writing and that the kernel serves directly; the agent's
 log names those files.
 
-New rules are added to the agent's rules. --role replaces all of them by the
-role's present rules in polisd.toml; --role '' removes all. The limit
+New rules are added to the agent's rules. --deny none, --hide none and --exclusive none
+remove those that were added to the role's, and can stand beside new ones. --role replaces
+all rules by the role's present rules in polisd.toml; --role '' removes all. The limit
 "default" returns to the configured value. Variables are added to the agent's
 variables; they apply to programs that start later, and no command shows them.
 
@@ -44,6 +45,7 @@ A memory limit below the present use is refused; with --force, processes are kil
 until the rest fits.`,
 		Example: `  polisctl agents set claude --memory 2GB --cpu 150
   polisctl agents set docs --deny '.env*'
+  polisctl agents set docs --deny none --hide none
   polisctl agents set docs --role reviewer`,
 		Args:              takes(1, 1, "the NAME of the agent"),
 		ValidArgsFunction: a.completeAgents,
@@ -101,6 +103,11 @@ func (f *setFlags) request(changed func(string) bool) (api.SetRequest, error) {
 		}
 		req.Role = &f.role
 	}
+	lists, err := f.rules.reset()
+	if err != nil {
+		return req, err
+	}
+	req.Reset = append(req.Reset, lists...)
 	if req.Policy, err = f.rules.policy(); err != nil {
 		return req, err
 	}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"slices"
+
 	"github.com/spf13/cobra"
 
 	"polis/daemon/api"
@@ -22,6 +24,34 @@ func (f *ruleFlags) register(cmd *cobra.Command) {
 
 func (f *ruleFlags) registerExclusive(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.exclusive, "exclusive", nil, "reserve what matches `GLOB` for this agent: no other agent may write it or merge a change of it; may be repeated")
+}
+
+// noRules is the word of agents set for a list without rules of the agent's own.
+const noRules = "none"
+
+// reset takes the word none out of the lists in which it can stand, and returns their names.
+func (f *ruleFlags) reset() ([]string, error) {
+	isNone := func(glob string) bool { return glob == noRules }
+	for _, r := range []struct {
+		flag  string
+		globs []string
+	}{{"--read", f.read}, {"--write", f.write}} {
+		if slices.ContainsFunc(r.globs, isNone) {
+			return nil, usagef("%s none: an agent without such rules could do everything", r.flag).
+				WithHint("--role ROLE replaces all rules; /none is a file of that name")
+		}
+	}
+	var out []string
+	for _, r := range []struct {
+		name  string
+		globs *[]string
+	}{{"deny", &f.deny}, {"hide", &f.hide}, {"exclusive", &f.exclusive}} {
+		if slices.ContainsFunc(*r.globs, isNone) {
+			*r.globs = slices.DeleteFunc(slices.Clone(*r.globs), isNone)
+			out = append(out, r.name)
+		}
+	}
+	return out, nil
 }
 
 // policy returns nil if no rule is given: the rules of the role apply then.

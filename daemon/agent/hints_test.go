@@ -78,6 +78,8 @@ func TestHintsOfRareStates(t *testing.T) {
 	w.mu.Unlock()
 	_, err = w.AddLike(ctx, "a1", "a2")
 	refused(err, "polisctl agents set a1 --role ROLE gives it rules")
+	_, err = w.Set(ctx, "a1", api.SetRequest{Reset: []string{"deny"}})
+	refused(err, "polisctl agents set a1 --role ROLE gives it rules")
 	w.mu.Lock()
 	w.cfgLive.Roles = map[string]config.Role{"reader": {}}
 	w.mu.Unlock()

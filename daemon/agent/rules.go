@@ -6,6 +6,7 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/config"
+	"polis/daemon/store"
 	"polis/fusefs/policy"
 )
 
@@ -27,6 +28,33 @@ func rolePolicy(c config.Config, role string) (api.Policy, error) {
 		return api.Policy{}, api.Errorf(api.CodeBadRequest, "role = %q: there is no such role", api.Shorten(role, 64)).WithHint("roles are tables [roles.NAME] in polisd.toml")
 	}
 	return r.Policy, nil
+}
+
+// resetRules returns the rules of an agent with the named lists as its role has them now.
+func resetRules(c config.Config, k store.Agent, lists []string) (api.Policy, error) {
+	p := k.Policy
+	reset := func(list string) bool { return slices.Contains(lists, list) }
+	if !slices.ContainsFunc(api.ResetRules(), reset) {
+		return p, nil
+	}
+	if k.RulesLost {
+		// Its one rule, which withholds everything, is not the person's.
+		return p, api.Errorf(api.CodeBadRequest, "the rules of agent %s were lost: there are none to reset", k.Name).
+			WithHint("polisctl agents set %s --role ROLE gives it rules", k.Name)
+	}
+	role, err := rolePolicy(c, k.Role)
+	if err != nil {
+		return p, err
+	}
+	for _, l := range []struct {
+		name     string
+		to, from *[]string
+	}{{"deny", &p.Deny, &role.Deny}, {"hide", &p.Hide, &role.Hide}, {"ask", &p.Ask, &role.Ask}, {"exclusive", &p.Exclusive, &role.Exclusive}} {
+		if reset(l.name) {
+			*l.to = *l.from
+		}
+	}
+	return p, nil
 }
 
 // addRules appends rules to others. An existing rule moves to the end, because the last match

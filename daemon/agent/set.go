@@ -90,8 +90,8 @@ func checkSet(req api.SetRequest) error {
 		}
 	}
 	for _, n := range req.Reset {
-		if known := append(api.LimitNames(), api.ResetEgress, api.ResetHostPorts); !slices.Contains(known, n) {
-			return api.Errorf(api.CodeBadRequest, "reset: %q is no limit", api.Shorten(n, 32)).WithHint("they are %s", strings.Join(known, ", "))
+		if known := slices.Concat(api.LimitNames(), []string{api.ResetEgress, api.ResetHostPorts}, api.ResetRules()); !slices.Contains(known, n) {
+			return api.Errorf(api.CodeBadRequest, "reset: %q cannot be reset", api.Shorten(n, 32)).WithHint("they are %s", strings.Join(known, ", "))
 		}
 	}
 	if len(req.Egress) > 0 && slices.Contains(req.Reset, api.ResetEgress) {
@@ -138,6 +138,10 @@ func changed(c config.Config, k store.Agent, req api.SetRequest) (store.Agent, e
 		}
 		k.Role, k.Policy = *req.Role, p
 	}
+	var err error
+	if k.Policy, err = resetRules(c, k, req.Reset); err != nil {
+		return k, err
+	}
 	if slices.Contains(req.Reset, api.ResetEgress) {
 		k.Egress = nil
 	}
@@ -151,7 +155,6 @@ func changed(c config.Config, k store.Agent, req api.SetRequest) (store.Agent, e
 		k.HostPorts = req.HostPorts
 	}
 	k.Recording = k.Recording && c.RecordsPolicy(k.Name, k.Role)
-	var err error
 	if k.Env, err = changedEnv(k.Env, req); err != nil {
 		return k, err
 	}

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"polis/daemon/api"
+	"polis/daemon/config"
 	"polis/daemon/shim/wire"
 )
 
@@ -43,6 +44,59 @@ func TestSettingsAreKeptAndReachTheLivingShim(t *testing.T) {
 	res, err = w.Set(ctx, "a1", api.SetRequest{Role: &none})
 	require.NoError(t, err)
 	require.Empty(t, res.Agent.Policy.Deny)
+}
+
+// TestResetRulesAreThoseOfTheRole whatever was added to them, and before what is added.
+func TestResetRulesAreThoseOfTheRole(t *testing.T) {
+	w := newWorld(t.TempDir())
+	defer w.Close()
+	ctx := t.Context()
+	c := w.config()
+	c.Roles = map[string]config.Role{"docs": {Policy: api.Policy{Read: []string{"**"}, Write: []string{"docs/**"}, Deny: []string{".env"}}}}
+	w.SetConfig(c)
+	more := api.Policy{Deny: []string{"secret/**"}, Hide: []string{"x"}, Ask: []string{"y"}, Exclusive: []string{"docs/own/**"}}
+	for name, tc := range map[string]struct {
+		role string
+		req  api.SetRequest
+		want api.Policy
+	}{
+		"without a role": {"", api.SetRequest{Reset: []string{"deny", "hide"}}, api.Policy{Ask: more.Ask, Exclusive: more.Exclusive}},
+		"all":            {"docs", api.SetRequest{Reset: api.ResetRules()}, api.Policy{Read: []string{"**"}, Write: []string{"docs/**"}, Deny: []string{".env"}}},
+		"and added": {"docs", api.SetRequest{Reset: []string{"deny"}, Policy: &api.Policy{Deny: []string{"z"}}},
+			api.Policy{Read: []string{"**"}, Write: []string{"docs/**"}, Deny: []string{".env", "z"}, Hide: more.Hide, Ask: more.Ask, Exclusive: more.Exclusive}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := w.Add(ctx, api.AddRequest{Name: "a1", BaseType: "custom", Role: tc.role})
+			require.NoError(t, err)
+			defer func() {
+				_, err := w.Remove(ctx, "a1", true, false)
+				require.NoError(t, err)
+			}()
+			_, err = w.Set(ctx, "a1", api.SetRequest{Policy: &more})
+			require.NoError(t, err)
+			res, err := w.Set(ctx, "a1", tc.req)
+			require.NoError(t, err)
+			require.Equal(t, tc.want, clearedEmpty(res.Agent.Policy))
+			require.Equal(t, tc.want, clearedEmpty(*kept(t, w, "a1").Policy))
+		})
+	}
+	_, err := w.Add(ctx, api.AddRequest{Name: "a1", BaseType: "custom"})
+	require.NoError(t, err)
+	a, err := w.lookup("a1")
+	require.NoError(t, err)
+	a.Kept.Policy, a.Kept.RulesLost = closed(), true
+	_, err = w.Set(ctx, "a1", api.SetRequest{Reset: []string{"deny"}})
+	require.Equal(t, api.CodeBadRequest, api.CodeOf(err), "what was lost stays closed")
+}
+
+// clearedEmpty has nil for a list that is empty.
+func clearedEmpty(p api.Policy) api.Policy {
+	for _, l := range []*[]string{&p.Read, &p.Write, &p.Ask, &p.Deny, &p.Hide, &p.Exclusive} {
+		if len(*l) == 0 {
+			*l = nil
+		}
+	}
+	return p
 }
 
 // TestWhatTheShimRefusesIsNotKept neither in memory nor on disk.

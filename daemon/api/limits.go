@@ -21,7 +21,8 @@ type Limits struct {
 type SetRequest struct {
 	MemoryMB int `json:"memory_limit_mb,omitempty"`
 	// Limits that are 0 stay as they are; Reset names those that go back to
-	// what is configured, as their fields are called.
+	// what is configured, as their fields are called. "deny", "hide", "ask" and "exclusive"
+	// in Reset remove the rules that were added to those of the role, before Policy is added.
 	Limits
 	Reset []string `json:"reset,omitempty"`
 	// Role replaces the role and with it all rules; "" is none.
@@ -68,6 +69,10 @@ const ResetEgress = "egress"
 
 // ResetHostPorts stands in SetRequest.Reset for the host ports.
 const ResetHostPorts = "host_ports"
+
+// ResetRules are the lists of rules that Reset knows. Without rules to read and write an agent may do
+// everything: only a role replaces those.
+func ResetRules() []string { return []string{"deny", "hide", "ask", "exclusive"} }
 
 // LimitNames are the fields of Limits, as SetRequest.Reset knows them.
 func LimitNames() []string {
