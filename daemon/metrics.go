@@ -14,7 +14,7 @@ func (d *Daemon) measured(ctx context.Context) metrics.State {
 	roots := d.roots()
 	for i := range s.Agents {
 		a := &s.Agents[i]
-		d.addModelUse(a, roots)
+		d.addModelUse(a, roots, nil) // the gauge of agents is about their own budgets
 		if a.Models == nil {
 			continue
 		}
@@ -25,6 +25,9 @@ func (d *Daemon) measured(ctx context.Context) metrics.State {
 		for _, m := range series {
 			s.Models = append(s.Models, metrics.ModelUse{Agent: a.Name, Workspace: a.Workspace, Service: m.Service, Model: m.Model, Counts: m.Counts, Cost: m.Cost})
 		}
+	}
+	for _, u := range d.sharedUses(ctx) {
+		s.SharedBudgets = append(s.SharedBudgets, metrics.SharedBudget{Role: u.Role, Bound: u.Bound, Ratio: float64(u.Used) / float64(max(u.Limit, 1))})
 	}
 	for _, w := range d.gitWorkspaces("") {
 		s.Queued[w.agents.Name] = len(w.queue.Entries())

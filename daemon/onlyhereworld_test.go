@@ -74,13 +74,17 @@ func (s *notedShims) Remove(_ context.Context, a *agent.Agent) error {
 func (s *notedShims) Alive(_ context.Context, a *agent.Agent) (bool, error) {
 	return s.status[a.Name()] != nil, nil
 }
-func (s *notedShims) Dial(name string) agent.Shim                        { return notedShim{s: s, name: name} }
-func (*notedShims) Spec(string) (wire.Spec, bool)                        { return wire.Spec{}, false }
-func (*notedShims) Settings(*agent.Agent) wire.Settings                  { return wire.Settings{} }
-func (*notedShims) Note(string, wire.Settings) error                     { return nil }
-func (*notedShims) RefreshHome(*agent.Agent) error                       { return nil }
-func (*notedShims) Reason(*agent.Agent) string                           { return "" }
-func (*notedShims) SendModels(context.Context, *agent.Agent) error       { return nil }
+func (s *notedShims) Dial(name string) agent.Shim                   { return notedShim{s: s, name: name} }
+func (*notedShims) Spec(string) (wire.Spec, bool)                   { return wire.Spec{}, false }
+func (*notedShims) Settings(*agent.Agent) wire.Settings             { return wire.Settings{} }
+func (*notedShims) Note(string, wire.Settings) error                { return nil }
+func (*notedShims) RefreshHome(*agent.Agent) error                  { return nil }
+func (*notedShims) Reason(*agent.Agent) string                      { return "" }
+func (*notedShims) SendModels(context.Context, *agent.Agent) error  { return nil }
+func (*notedShims) GrantModels(context.Context, *agent.Agent) error { return nil }
+func (*notedShims) RaiseModels(context.Context, string, string, string, float64) error {
+	return nil
+}
 func (*notedShims) ModelPaused(string, string, time.Time) bool           { return false }
 func (*notedShims) ModelTurns(string, []string) map[string]time.Duration { return nil }
 func (*notedShims) ModelsSpent(*agent.Agent, []agent.Relative) string    { return "" }

@@ -18,6 +18,7 @@ import (
 	"polis/daemon/launcher"
 	"polis/daemon/layout"
 	"polis/daemon/models"
+	"polis/daemon/sharedbudget"
 	"polis/daemon/shim/dial"
 	"polis/daemon/shim/wire"
 	"polis/daemon/store"
@@ -59,6 +60,7 @@ type shims struct {
 	activity *dial.Activity
 	models   *models.Source
 	book     *models.Book
+	shared   *sharedbudget.Keeper
 	// heartbeats are the shims' signs of life.
 	heartbeats heartbeats
 }
@@ -152,22 +154,6 @@ func (s *shims) modelsOf(ctx context.Context, a *agent.Agent) (wire.Models, erro
 		return wire.Models{}, err
 	}
 	return s.models.Replay(k.Role, wire.Replay{File: recording.File(a.WS.Root.Logs(of), k.Replay.Task), Agents: []string{of, k.Name}, ByOrder: k.Replay.ByOrder}), nil
-}
-
-// KeyRefused records that a service refused its key.
-func (s *shims) KeyRefused(service string) bool { return s.models.Refused(service) }
-
-// KeysExpired is sent to when agents need new keys.
-func (s *shims) KeysExpired() <-chan struct{} { return s.models.Expired() }
-
-// ModelPaused records that a model service asked to wait.
-func (s *shims) ModelPaused(service, agent string, until time.Time) bool {
-	return s.models.Pause(service, agent, until)
-}
-
-// ModelTurns returns how long after the pause of a model service each agent may begin.
-func (s *shims) ModelTurns(service string, agents []string) map[string]time.Duration {
-	return s.models.Turns(service, agents)
 }
 
 // Reason returns the error that the agent's shim recorded before it exited.

@@ -11,6 +11,7 @@ import (
 	"polis/daemon/layout"
 	"polis/daemon/models"
 	"polis/daemon/setting"
+	"polis/daemon/sharedbudget"
 	"polis/daemon/task"
 )
 
@@ -25,12 +26,25 @@ func (d *Daemon) logDirs(workspace string) (dirs []string) {
 }
 
 // Usage sums what agents used of model services.
-func (b *backend) Usage(_ context.Context, workspace, by, since string) ([]api.ModelUse, error) {
+func (b *backend) Usage(ctx context.Context, workspace, by, since string) ([]api.ModelUse, error) {
 	dirs := b.logDirs(workspace)
 	if workspace != "" && len(dirs) == 0 {
 		return nil, api.Errorf(api.CodeWorkspaceNotFound, "there is no workspace %q", api.Shorten(workspace, 64))
 	}
-	return b.modelBook.Usage(dirs, by, since)
+	roles := map[string]string{}
+	if by == "role" {
+		for _, p := range b.agents.Everyone() {
+			roles[p.Logs] = p.Role
+		}
+	}
+	out, err := b.modelBook.Usage(dirs, by, since, roles)
+	if by == "role" && err == nil {
+		uses := b.sharedUses(ctx)
+		for i := range out {
+			sharedUse(&out[i], out[i].Key, uses)
+		}
+	}
+	return out, err
 }
 
 // modelReporter reports what agents used of model services. Receipts have its events.
@@ -50,9 +64,9 @@ func (d *Daemon) modelReporter() *models.Reporter {
 // List returns agents, with what they used of model services.
 func (b *backend) List(ctx context.Context, workspace string) []api.Agent {
 	all := b.Manager.List(ctx, workspace)
-	roots := b.roots()
+	roots, uses := b.roots(), b.sharedUses(ctx)
 	for i := range all {
-		b.addModelUse(&all[i], roots)
+		b.addModelUse(&all[i], roots, uses)
 	}
 	return all
 }
@@ -61,13 +75,14 @@ func (b *backend) List(ctx context.Context, workspace string) []api.Agent {
 func (b *backend) Get(ctx context.Context, name string) (api.Agent, error) {
 	a, err := b.Manager.Get(ctx, name)
 	if err == nil {
-		b.addModelUse(&a, b.roots())
+		b.addModelUse(&a, b.roots(), b.sharedUses(ctx))
 	}
 	return a, err
 }
 
-// addModelUse adds what an agent used, if it used something or has a model service.
-func (d *Daemon) addModelUse(a *api.Agent, roots map[string]layout.Workspace) {
+// addModelUse adds what an agent used, if it used something or has a model service. Its budget is the one that is used most: its own,
+// or the one that its role shares.
+func (d *Daemon) addModelUse(a *api.Agent, roots map[string]layout.Workspace, uses []sharedbudget.Use) {
 	root, ok := roots[a.Workspace]
 	if !ok {
 		return // it was removed in between
@@ -88,6 +103,7 @@ func (d *Daemon) addModelUse(a *api.Agent, roots map[string]layout.Workspace) {
 		return
 	}
 	if some || len(g.Models) > 0 {
+		sharedUse(&u, a.Role, uses)
 		a.Models = &u
 	}
 }

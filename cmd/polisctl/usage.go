@@ -17,7 +17,7 @@ import (
 func (a *app) usageCmd() *cobra.Command {
 	var by, since, workspace string
 	cmd := &cobra.Command{
-		Use:   "usage [--by agent|task|model|day] [--since DAY]",
+		Use:   "usage [--by agent|task|model|day|role] [--since DAY]",
 		Short: "Show what agents used of model services: requests, tokens, cost",
 		Long: `Show what agents used of the model services behind the gateway: requests, tokens
 as the services report them, and the cost by your prices. IN has no cached tokens.
@@ -25,13 +25,14 @@ FIRST is the mean time to the first byte of an answer. NOTES counts errors, refu
 requests, answers that were cut, answers whose tokens are estimated because the
 service did not report them, and answers without a price in the configuration. COST
 is of the others: "-" if there are none, and ">" is before a sum that lacks some.
-It follows from the prices of the day of each request. Agents that were removed are
+It follows from the prices of the day of each request. By role, agents count for
+the role that they have now, and NOTES has the budget that the role shares. Agents that were removed are
 included; so is what an agent of the same name used before.
 
 Without the gateway polis counts nothing: see docs/gateway.md.`,
 		Args: takes(0, 0, ""),
 	}
-	cmd.Flags().StringVar(&by, "by", "agent", "sum by `WHAT`: agent, task, model or day")
+	cmd.Flags().StringVar(&by, "by", "agent", "sum by `WHAT`: agent, task, model, day or role")
 	cmd.Flags().StringVar(&since, "since", "", "only since this `DAY` in UTC, YYYY-MM-DD")
 	cmd.Flags().StringVarP(&workspace, "workspace", "w", "", "only this `WORKSPACE`")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -116,6 +117,9 @@ func usageNotes(u api.ModelUse) string {
 		if n.n > 0 {
 			notes = append(notes, fmt.Sprintf("%d %s", n.n, n.what))
 		}
+	}
+	if budget := modeltext.Budget(&u); budget != "" {
+		notes = append(notes, budget)
 	}
 	return strings.Join(notes, ", ")
 }

@@ -160,6 +160,12 @@ func (m *Manager) handleEvent(ctx context.Context, sh Shim, a *Agent, e api.Even
 	case wire.EventModelStop:
 		m.wg.Go(func() { m.budgetSpent(a, e) })
 		return
+	case wire.EventModelShare:
+		m.wg.Go(func() { m.grantModels(a) })
+		return
+	case wire.EventModelRaise:
+		m.raiseModels(ctx, a, e)
+		return
 	case wire.EventModelPause:
 		m.modelPaused(a, e)
 		return

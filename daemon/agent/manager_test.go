@@ -113,10 +113,14 @@ func (fakeShims) Note(string, wire.Settings) error { return nil }
 func (f fakeShims) RefreshHome(a *Agent) error {
 	return f.k.op("refresh home of "+a.Name(), func() {})
 }
-func (fakeShims) Reason(*Agent) string                                 { return "" }
-func (fakeShims) SendModels(context.Context, *Agent) error             { return nil }
-func (fakeShims) KeyRefused(string) bool                               { return false }
-func (fakeShims) KeysExpired() <-chan struct{}                         { return nil }
+func (fakeShims) Reason(*Agent) string                      { return "" }
+func (fakeShims) SendModels(context.Context, *Agent) error  { return nil }
+func (fakeShims) KeyRefused(string) bool                    { return false }
+func (fakeShims) KeysExpired() <-chan struct{}              { return nil }
+func (fakeShims) GrantModels(context.Context, *Agent) error { return nil }
+func (fakeShims) RaiseModels(context.Context, string, string, string, float64) error {
+	return nil
+}
 func (fakeShims) ModelPaused(string, string, time.Time) bool           { return false }
 func (fakeShims) ModelTurns(string, []string) map[string]time.Duration { return nil }
 func (fakeShims) ModelsSpent(*Agent, []Relative) string                { return "" }

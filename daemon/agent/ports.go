@@ -101,6 +101,10 @@ type Shims interface {
 	ModelPaused(service, agent string, until time.Time) bool
 	// ModelTurns returns how long after the pause each of these agents may begin.
 	ModelTurns(service string, agents []string) map[string]time.Duration
+	// GrantModels grants an agent its next part of the budget for models that its role shares. RaiseModels raises a bound of
+	// that budget on a day, in tokens or units of the currency.
+	GrantModels(ctx context.Context, a *Agent) error
+	RaiseModels(ctx context.Context, role, bound, day string, to float64) error
 	// ModelsSpent returns why the agents of a family can have no further worker: they have used the budget
 	// of a's role for model services. It is "" if something is left, or there is no budget.
 	ModelsSpent(a *Agent, family []Relative) string

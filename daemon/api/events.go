@@ -173,7 +173,7 @@ const (
 const (
 	// EventModelBudget: an agent has used 80 percent of its budget for models, or all of it: then its
 	// requests are refused. Data has `percent`, `bound` (the key of the configuration), `text` and
-	// `task`. Once each for a task and a day.
+	// `task`. Once each for a task and a day. With `role`, it is the budget that the agents of this role share.
 	EventModelBudget = "model:budget"
 	// An agent used model services. Data has `use` (as of GET /v1/usage), `requests`, `models`, and `task` if
 	// it was in a task: the sums of the task so far, or outside of tasks those of the day. At most

@@ -5,7 +5,7 @@ import "math"
 // ModelUse is what agents used of model services: GET /v1/usage.
 type ModelUse struct {
 	// Key is the name of an agent, the ID of a task ("" for use outside of tasks), the name of a model,
-	// or a day in UTC.
+	// a day in UTC, or a role ("" for agents without one, and for those whose removal is long ago).
 	Key      string `json:"key"`
 	Requests int64  `json:"requests"`
 	// Errors got no answer of the model, Refused were not sent by polis, Retries are repetitions.
@@ -26,7 +26,8 @@ type ModelUse struct {
 	Unpriced int64              `json:"unpriced,omitempty"`
 	// FirstTokenMS is the mean time to the first byte of an answer's content, in milliseconds.
 	FirstTokenMS int64 `json:"first_token_ms,omitempty"`
-	// Budget is how far the budget of an agent is used; missing if it has none, and in sums by others.
+	// Budget is how far the budget of an agent is used; missing if it has none. In a sum by role it is the
+	// budget that the role shares; other sums have none.
 	Budget *ModelBudgetUse `json:"budget,omitempty"`
 }
 
@@ -63,10 +64,12 @@ func (u *ModelUse) Add(o ModelUse) {
 type ModelBudgetUse struct {
 	// Percent is of the bound that is used most; from 100 on, requests are refused.
 	Percent int `json:"percent"`
-	// Bound is its key in the configuration, Text has the figures.
+	// Bound is its key in the configuration, Text has the figures. Role: it is of the budget that the agents of this role
+	// share.
 	Bound string `json:"bound"`
+	Role  string `json:"role,omitempty"`
 	Text  string `json:"text"`
 }
 
 // UsageBy are what uses of models can be summed by.
-var UsageBy = []string{"agent", "task", "model", "day"}
+var UsageBy = []string{"agent", "task", "model", "day", "role"}

@@ -136,6 +136,8 @@ type Role struct {
 	Models map[string]string `toml:"models"`
 	// Gateway changes [gateway] for agents of this role.
 	Gateway Gateway `toml:"gateway"`
+	// SharedBudget bounds what the agents of this role use of model services together.
+	SharedBudget setting.SharedBudget `toml:"shared_budget"`
 	// Audit is what of agents of this role is recorded; see Receipts.
 	Audit string `toml:"audit"`
 	// Mode is PolicyEnforce ("" too) or PolicyRecord.

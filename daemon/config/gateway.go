@@ -135,6 +135,13 @@ func (c *Config) checkGateway() error {
 	}
 	tables := map[string]Gateway{"gateway": c.Gateway}
 	for name, r := range c.Roles {
+		table := "roles." + name + ".shared_budget."
+		if n := r.SharedBudget.DayTokens; n < 0 || n > 1e15 {
+			return bad(table+"day_tokens", n, "must be from 0 (no limit) to 1000000000000000")
+		}
+		if n := r.SharedBudget.DayMoney; !(n >= 0 && n <= 1e9) {
+			return bad(table+"day_money", n, "must be from 0 (no limit) to 1000000000")
+		}
 		tables["roles."+name+".gateway"] = r.Gateway
 	}
 	for _, table := range slices.Sorted(maps.Keys(tables)) {

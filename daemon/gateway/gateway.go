@@ -58,6 +58,10 @@ type Gateway struct {
 	// Stop is called when a budget is spent that ends the agent's work, and no answer is open. It must not
 	// block.
 	Stop func(budget.State)
+	// ShareWanted has the agent granted its next part of the budget that its role shares, by Share. ShareRaised has that
+	// budget raised, as a person decided. They must not block.
+	ShareWanted func()
+	ShareRaised func(st budget.State, to float64)
 	// Raises has the bounds that a person raised; nil: there are none.
 	Raises *raise.Store
 	// Limited is called when a service has asked for a pause. It must not block.
@@ -96,6 +100,7 @@ type Gateway struct {
 	budget   setting.ModelBudget
 	rate     budget.Rate
 	spent    spent
+	shares   shares
 	reached  map[string]int // the percentage that was reported, by bound, task and day
 	unsaved  bool           // the ledger has what is not in its files
 	replay   *replay        // not nil: nothing is sent
@@ -104,7 +109,7 @@ type Gateway struct {
 // New returns a Gateway without services.
 func New() *Gateway {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Gateway{ctx: ctx, cancel: cancel, spent: spent{questions: map[string]*question{}}, Stop: func(budget.State) {},
+	return &Gateway{ctx: ctx, cancel: cancel, spent: spent{questions: map[string]*question{}}, Stop: func(budget.State) {}, ShareWanted: func() {}, ShareRaised: func(budget.State, float64) {},
 		Ask: func(context.Context, budget.State, float64) (float64, error) { return 0, nil }, Task: func() string { return "" }, Reached: func(budget.State) {}, Limited: func(string, time.Time) {}, Rekeyed: func(string) {}, Uncounted: func(error) {}, KeyRefused: func(string) {}, Called: func(Call) {}, Log: slog.Default(), Now: time.Now,
 		silence: silenceTime, renew: renewTime, bodyTime: bodyTime, refusals: map[string]refusal{}, sent: make(chan struct{}), slots: make(chan struct{}, maxRequests), bodies: semaphore.NewWeighted(maxBodies), services: map[string]*service{}, web: map[string]*webService{}, webRates: map[string]*budget.Rate{}, reached: map[string]int{}}
 }
@@ -163,6 +168,7 @@ func (g *Gateway) Set(m wire.Models) error {
 	}
 	g.services, g.budget = services, m.Budget
 	g.wasSent()
+	g.setShared(m.Shared)
 	g.spent.end, g.spent.step = m.OnBudget, m.BudgetStep
 	return nil
 }
@@ -249,7 +255,8 @@ func (g *Gateway) Close(ctx context.Context) error {
 func (g *Gateway) count(id uint64, r ledger.Row) {
 	g.saved(g.Ledger.End(id, r))
 	g.mu.Lock()
-	st := g.state()
+	g.wantShare(true)
+	st := g.ownState()
 	level := 0
 	switch {
 	case st.Spent():

@@ -23,6 +23,7 @@ const (
 	CodeModel   = "MODEL_NOT_ALLOWED"
 	CodeBudget  = "MODEL_BUDGET_SPENT"
 	CodeRate    = "MODEL_RATE_LIMITED"
+	CodeShare   = "MODEL_BUDGET_UNKNOWN"
 	CodeBusy    = "MODEL_ENDPOINT_BUSY"
 	CodeService = "MODEL_SERVICE_FAILED"
 	CodeReplay  = "MODEL_REPLAY_DIFFERS"
@@ -188,7 +189,7 @@ func (g *Gateway) admit(ctx context.Context, s *service, tokens bool) (*turn, *p
 			return nil, f
 		}
 		g.mu.Lock()
-		spent := tokens && g.state().Spent() // while it waited
+		spent := tokens && (g.state().Spent() || g.lacksShare()) // while it waited
 		wait, ok := time.Duration(0), true
 		if !spent {
 			wait, ok = g.rate.Take(g.Now(), g.budget.RequestsPerMinute)

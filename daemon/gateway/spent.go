@@ -35,17 +35,24 @@ type spent struct {
 type question struct {
 	done   chan struct{}
 	denied bool
+	// role shares the budget; then cancel withdraws the question when another agent's was answered, and moot is set.
+	role   string
+	cancel context.CancelFunc
+	moot   bool
 }
 
 func spentFailure(st budget.State) *provider.Failure {
 	return &provider.Failure{Status: http.StatusTooManyRequests, Code: CodeBudget,
-		Message: fmt.Sprintf("the budget is spent: %s (%s). A person can raise it; do not retry", st.Text, st.Bound)}
+		Message: fmt.Sprintf("the budget is spent: %s (%s). A person can raise it; do not retry", st.Text, st.Name())}
 }
 
 // withinBudget decides a request by the budget. If that is spent and a person may raise it, the request
 // waits for the answer. tokens: the request uses some.
 func (g *Gateway) withinBudget(ctx context.Context, tokens bool) *provider.Failure {
 	for tokens {
+		if f := g.awaitShare(ctx); f != nil {
+			return f
+		}
 		g.mu.Lock()
 		st := g.state()
 		if !st.Spent() {
@@ -75,7 +82,7 @@ func (g *Gateway) withinBudget(ctx context.Context, tokens bool) *provider.Failu
 
 // question returns the question about a state, and asks it if it is new. g.mu is held.
 func (g *Gateway) question(st budget.State) *question {
-	key := fmt.Sprintf("%s %s %v", st.Bound, st.Of, st.Limit)
+	key := fmt.Sprintf("%s %s %v %s", st.Bound, st.Of, st.Limit, st.Role)
 	if q := g.spent.questions[key]; q != nil {
 		return q
 	}
@@ -89,13 +96,18 @@ func (g *Gateway) question(st budget.State) *question {
 			}
 		})
 	}
-	q := &question{done: make(chan struct{})}
+	ctx, cancel := context.WithCancel(g.ctx)
+	q := &question{done: make(chan struct{}), role: st.Role, cancel: cancel}
 	g.spent.questions[key] = q
 	to := st.Raised(g.spent.step)
 	g.asking.Go(func() {
 		defer close(q.done)
-		raised, err := g.Ask(g.ctx, st, to)
-		if raised > 0 {
+		defer cancel()
+		raised, err := g.Ask(ctx, st, to)
+		if raised > 0 && st.Role != "" {
+			g.ShareRaised(st, raised)
+			g.unspent(st.Bound)
+		} else if raised > 0 {
 			// With an error it counts until the shim ends.
 			if aerr := g.Raises.Add(raise.Raise{Bound: st.Bound, Of: st.Of, To: raised}); aerr != nil {
 				g.Log.Error("raised model budget not kept", "err", aerr)
@@ -106,7 +118,7 @@ func (g *Gateway) question(st budget.State) *question {
 		}
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		if q.denied = raised <= 0; raised > 0 || err != nil {
+		if q.denied = raised <= 0 && !q.moot; !q.denied || err != nil {
 			delete(g.spent.questions, key) // the next request asks again if it needs to
 		}
 	})
@@ -143,8 +155,16 @@ func (g *Gateway) stopIfIdle() {
 	}
 }
 
-// state returns the state of the budget. g.mu is held.
+// state returns the state of the budget that is spent, or that of the agent. g.mu is held.
 func (g *Gateway) state() budget.State {
+	if st := g.sharedState(); st.Spent() {
+		return st
+	}
+	return g.ownState()
+}
+
+// ownState returns the state of the agent's own budget. g.mu is held.
+func (g *Gateway) ownState() budget.State {
 	if g.budget == (setting.ModelBudget{}) {
 		return budget.State{}
 	}

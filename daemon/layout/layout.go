@@ -141,6 +141,10 @@ func WorkspacesLock(dir string) string { return filepath.Join(dir, "polisd.lock"
 // Cases is the file of the patrol's cases, of the polisd whose workspaces_dir dir is.
 func Cases(dir string) string { return filepath.Join(dir, "cases.json") }
 
+// SharedBudgets is the file of what agents were granted of the budgets that their roles share, of the polisd whose
+// workspaces_dir dir is.
+func SharedBudgets(dir string) string { return filepath.Join(dir, "shared-budgets.json") }
+
 // Receipts is the directory of a workspace's receipts, of the polisd whose workspaces_dir dir is. No
 // workspace can have a name that begins with a dot.
 func Receipts(dir, workspace string) string { return filepath.Join(dir, ".receipts", workspace) }

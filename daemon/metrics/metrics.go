@@ -32,6 +32,8 @@ type State struct {
 	Queued map[string]int
 	// Models are what agents used of model services.
 	Models []ModelUse
+	// SharedBudgets are those that the agents of a role share.
+	SharedBudgets []SharedBudget
 	// Cases are the open cases of the patrol.
 	Cases api.CaseDigest
 }

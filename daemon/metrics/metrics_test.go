@@ -27,7 +27,7 @@ func full() State {
 	for _, micros := range []int64{40_000, 300_000, 70_000_000} {
 		used.TookFirst(micros)
 	}
-	return State{Version: "1.2.3", Models: []ModelUse{{"a", "w", "claude", "big-1", used, map[string]int64{"EUR": 2_500_000}}}, Queued: map[string]int{"w": 3}, Cases: api.CaseDigest{Open: 2}, Locks: Locks{Leases: 2, Conflicts: 5, Granted: 7, Waiters: 1},
+	return State{Version: "1.2.3", Models: []ModelUse{{"a", "w", "claude", "big-1", used, map[string]int64{"EUR": 2_500_000}}}, SharedBudgets: []SharedBudget{{"team", "day_tokens", 0.5}}, Queued: map[string]int{"w": 3}, Cases: api.CaseDigest{Open: 2}, Locks: Locks{Leases: 2, Conflicts: 5, Granted: 7, Waiters: 1},
 		Agents: []api.Agent{
 			{Name: "b", Workspace: "w", Status: api.StatusStopped},
 			{Name: "a", Workspace: "w", Status: api.StatusRunning, MemoryBytes: 7, CPUMicros: 1500000, Counters: &api.Counters{ReadCount: 3, WriteDenied: 4},
@@ -63,6 +63,7 @@ func TestTheTextHasARowForEachAgentThatHasTheCounter(t *testing.T) {
 		"polis_model_first_token_seconds_bucket{agent=\"a\",model=\"big-1\",service=\"claude\",workspace=\"w\",le=\"0.5\"} 2\n",
 		"polis_model_first_token_seconds_count{agent=\"a\",model=\"big-1\",service=\"claude\",workspace=\"w\"} 3\n",
 		"polis_model_first_token_seconds_sum{agent=\"a\",model=\"big-1\",service=\"claude\",workspace=\"w\"} 70.34\n",
+		"polis_role_model_budget_ratio{bound=\"day_tokens\",role=\"team\"} 0.5\n",
 		"polis_agent_model_budget_ratio{agent=\"a\",workspace=\"w\"} 0.81\n",
 	} {
 		require.Contains(t, s, line)

@@ -14,6 +14,13 @@ type ModelUse struct {
 	Cost map[string]int64
 }
 
+// SharedBudget is how far a bound of the budget that the agents of a role share is used today.
+type SharedBudget struct {
+	Role, Bound string
+	// Ratio is 1 when it is spent.
+	Ratio float64
+}
+
 func ofModel(name, help string, more ...string) *prometheus.Desc {
 	return desc(name, help, append([]string{"agent", "workspace", "service", "model"}, more...)...)
 }
@@ -33,6 +40,7 @@ var (
 	modelTokens = ofModel("polis_model_tokens_total", "Tokens of models, by kind (input, output, cache_read, cache_write).", "kind")
 	modelCost   = ofModel("polis_model_cost_total", "Cost of the answers that have a price, by currency.", "currency")
 	modelFirst  = ofModel("polis_model_first_token_seconds", "From a request to the first byte of the answer's content.")
+	modelShared = desc("polis_role_model_budget_ratio", "Use of the budget for models that the agents of a role share, today; from 1 on, their requests are refused.", "role", "bound")
 	modelBudget = ofAgent("polis_agent_model_budget_ratio", "Use of the agent's budget for models; from 1 on, requests are refused.")
 )
 
@@ -44,6 +52,7 @@ func describeModels(ch chan<- *prometheus.Desc) {
 	ch <- modelCost
 	ch <- modelFirst
 	ch <- modelBudget
+	ch <- modelShared
 }
 
 // collectModels makes the metrics of model services. There are none for agents without requests.
@@ -52,6 +61,9 @@ func collectModels(ch chan<- prometheus.Metric, s *State) {
 		if a := &s.Agents[i]; a.Models != nil && a.Models.Budget != nil {
 			ch <- prometheus.MustNewConstMetric(modelBudget, prometheus.GaugeValue, float64(a.Models.Budget.Percent)/100, a.Name, a.Workspace)
 		}
+	}
+	for _, b := range s.SharedBudgets {
+		ch <- prometheus.MustNewConstMetric(modelShared, prometheus.GaugeValue, b.Ratio, b.Role, b.Bound)
 	}
 	for i := range s.Models {
 		u := &s.Models[i]

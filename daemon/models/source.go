@@ -41,8 +41,11 @@ func (s *Source) For(ctx context.Context, role string) (wire.Models, error) {
 	g := c.GatewayOf(role)
 	out := wire.Models{Budget: g.ModelBudget, Proxy: wire.Proxy{
 		HTTP: first(s.Getenv, "HTTP_PROXY", "http_proxy"), HTTPS: first(s.Getenv, "HTTPS_PROXY", "https_proxy"), No: first(s.Getenv, "NO_PROXY", "no_proxy")}}
-	if g.OnBudget != setting.BudgetRefuse && g.ModelBudget != (setting.ModelBudget{}) {
+	if g.OnBudget != setting.BudgetRefuse && (g.ModelBudget != (setting.ModelBudget{}) || c.Roles[role].SharedBudget != (setting.SharedBudget{})) {
 		out.OnBudget, out.BudgetStep = g.OnBudget, g.BudgetStep
+	}
+	if amounts := c.Roles[role].SharedBudget.Amounts(); len(amounts) > 0 {
+		out.Shared = &wire.SharedBudget{Role: role, Bounds: slices.Sorted(maps.Keys(amounts))}
 	}
 	out.RecordBytes = int64(min(c.Recordings.TaskMB, c.Recordings.MaxMB)) << 20
 	var errs []error

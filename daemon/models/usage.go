@@ -17,6 +17,7 @@ import (
 	"polis/daemon/gateway/ledger"
 	"polis/daemon/gateway/raise"
 	"polis/daemon/setting"
+	"polis/daemon/shim/wire"
 )
 
 // maxReaders bounds the ledgers that a Book has in memory.
@@ -97,6 +98,20 @@ func (b *Book) Family(bounds setting.ModelBudget, family []Relative, now time.Ti
 	return budget.Check(bounds, used, task != ""), errors.Join(errs...)
 }
 
+// Day returns what the agent with its logs in dir used on a day; open: with the requests that have begun, as they count if
+// its shim was killed.
+func (b *Book) Day(dir, day string, open bool) (u wire.ShareUse, err error) {
+	add := func(r ledger.Row) {
+		if r.Day == day {
+			u.Tokens, u.Micros = ledger.Plus(u.Tokens, r.Total()), ledger.Plus(u.Micros, r.Micros)
+		}
+	}
+	if open {
+		return u, b.reader(dir).EachOpen(add)
+	}
+	return u, b.Rows(dir, add)
+}
+
 // Tasks returns what the tasks of the agent with its logs in dir used, by their IDs. The oldest tasks of an
 // agent with many can be missing.
 func (b *Book) Tasks(dir string) (map[string]api.ModelUse, error) {
@@ -119,8 +134,8 @@ func (b *Book) Tasks(dir string) (map[string]api.ModelUse, error) {
 
 // Usage sums what the agents with logs in the directories used, by one of api.UsageBy, since a day
 // (YYYY-MM-DD in UTC; "": ever). The logs of an agent outlive it, and so do its counts. A ledger that
-// cannot be read is left out and named by the error.
-func (b *Book) Usage(dirs []string, by, since string) ([]api.ModelUse, error) {
+// cannot be read is left out and named by the error. roles are those of agents, by the directories of their logs.
+func (b *Book) Usage(dirs []string, by, since string, roles map[string]string) ([]api.ModelUse, error) {
 	if !slices.Contains(api.UsageBy, by) {
 		return nil, api.Errorf(api.CodeBadRequest, "by = %q: must be one of %q", api.Shorten(by, 32), api.UsageBy)
 	}
@@ -143,7 +158,7 @@ func (b *Book) Usage(dirs []string, by, since string) ([]api.ModelUse, error) {
 				if r.Day < since {
 					return
 				}
-				key := map[string]string{"agent": e.Name(), "task": r.Task, "model": r.Model, "day": r.Day}[by]
+				key := map[string]string{"agent": e.Name(), "task": r.Task, "model": r.Model, "day": r.Day, "role": roles[filepath.Join(dir, e.Name())]}[by]
 				if sums[key] == nil {
 					sums[key] = &sum{}
 				}
@@ -158,7 +173,7 @@ func (b *Book) Usage(dirs []string, by, since string) ([]api.ModelUse, error) {
 	for _, key := range slices.Sorted(maps.Keys(sums)) {
 		out = append(out, sums[key].use(key))
 	}
-	if by == "agent" || by == "model" || by == "task" { // those that use most first
+	if by == "agent" || by == "model" || by == "task" || by == "role" { // those that use most first
 		slices.SortStableFunc(out, func(a, b api.ModelUse) int { return cmp.Compare(b.Tokens(), a.Tokens()) })
 	}
 	return out, errors.Join(errs...)

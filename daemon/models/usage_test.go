@@ -32,7 +32,7 @@ func TestUsageIsSummedByWhatIsAskedFor(t *testing.T) {
 	add("bob", "2026-01-02", "", "big", "EUR", 100, 500_000)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o600))
 	keys := func(by, since string) (out []string) {
-		got, err := new(Book).Usage([]string{dir, filepath.Join(dir, "none")}, by, since)
+		got, err := new(Book).Usage([]string{dir, filepath.Join(dir, "none")}, by, since, nil)
 		require.NoError(t, err)
 		for _, u := range got {
 			out = append(out, u.Key)
@@ -43,15 +43,20 @@ func TestUsageIsSummedByWhatIsAskedFor(t *testing.T) {
 	require.Equal(t, []string{"big", "small"}, keys("model", ""))
 	require.Equal(t, []string{"2026-01-01", "2026-01-02"}, keys("day", ""))
 	require.Equal(t, []string{"", "ana.2"}, keys("task", "2026-01-02"))
-	got, err := new(Book).Usage([]string{dir}, "model", "")
+	byRole, err := new(Book).Usage([]string{dir}, "role", "", map[string]string{filepath.Join(dir, "ana"): "team"})
+	require.NoError(t, err)
+	require.Equal(t, "", byRole[0].Key, "bob has none")
+	require.Equal(t, "team", byRole[1].Key)
+	require.Equal(t, int64(30), byRole[1].InputTokens)
+	got, err := new(Book).Usage([]string{dir}, "model", "", nil)
 	require.NoError(t, err)
 	require.Equal(t, api.ModelUse{Key: "big", Requests: 2, InputTokens: 110, OutputTokens: 2, Cost: map[string]float64{"EUR": 2}, FirstTokenMS: 4}, got[0])
 	for _, bad := range [][2]string{{"colour", ""}, {"day", "yesterday"}} {
-		_, err := new(Book).Usage([]string{dir}, bad[0], bad[1])
+		_, err := new(Book).Usage([]string{dir}, bad[0], bad[1], nil)
 		require.Equal(t, api.CodeBadRequest, api.CodeOf(err))
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "bob", "models.json"), []byte("x"), 0o600))
-	got, err = new(Book).Usage([]string{dir}, "agent", "")
+	got, err = new(Book).Usage([]string{dir}, "agent", "", nil)
 	require.ErrorContains(t, err, "bob")
 	require.Len(t, got, 1, "the others count")
 }

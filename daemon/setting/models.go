@@ -1,5 +1,7 @@
 package setting
 
+import "math"
+
 // ModelPrice is what a model costs from a day on, in units of the currency of its table per million
 // tokens.
 type ModelPrice struct {
@@ -22,6 +24,31 @@ const (
 
 // BudgetEnds are all of them.
 func BudgetEnds() []string { return []string{BudgetRefuse, BudgetAsk, BudgetStop} }
+
+// SharedBudget bounds what all agents of a role use of model services together. 0 is no bound.
+type SharedBudget struct {
+	// DayTokens are all kinds of tokens together, DayMoney units of the prices' currency; a day is one of UTC.
+	DayTokens int64   `toml:"day_tokens" json:"day_tokens,omitempty"`
+	DayMoney  float64 `toml:"day_money" json:"day_money,omitempty"`
+}
+
+// The bounds of a SharedBudget, as the configuration names them.
+const (
+	BoundDayTokens = "day_tokens"
+	BoundDayMoney  = "day_money"
+)
+
+// Amounts returns the bounds that are set: tokens, and millionths of the currency.
+func (b SharedBudget) Amounts() map[string]int64 {
+	out := map[string]int64{}
+	if b.DayTokens > 0 {
+		out[BoundDayTokens] = b.DayTokens
+	}
+	if b.DayMoney > 0 {
+		out[BoundDayMoney] = max(int64(math.Round(b.DayMoney*1e6)), 1)
+	}
+	return out
+}
 
 // ModelBudget bounds what one agent uses of model services. 0 is no bound.
 type ModelBudget struct {

@@ -17,7 +17,7 @@ const freezeAgain = 100 * time.Millisecond
 // askBudget freezes the agent while a person decides whether its model budget is raised: to what the question says, or by
 // what the answer does. It returns the new bound, or 0. The agent is thawed in any case.
 func (s *Shim) askBudget(ctx context.Context, st budget.State, to float64) (raised float64, err error) {
-	q := approval.Question{Kind: api.ApprovalBudget, Text: fmt.Sprintf("raise %s to %s", st.Bound, budget.Figure(to)), Note: "the agent is frozen: " + st.Text + " are used"}
+	q := approval.Question{Kind: api.ApprovalBudget, Text: fmt.Sprintf("raise %s to %s", st.Name(), budget.Figure(to)), Note: "the agent is frozen: " + st.Text + " are used"}
 	q.Raise = &approval.Raise{Least: st.LeastRaise(), Whole: st.Tokens(), Unit: "units of the currency"}
 	if st.Tokens() {
 		q.Raise.Unit = "tokens"
@@ -73,4 +73,15 @@ func (s *Shim) freezeForBudget(ctx context.Context, reason string) bool {
 func (s *Shim) stopForBudget(st budget.State) {
 	s.events.Publish(api.Event{Type: wire.EventModelStop, Agent: s.Spec.Agent, Message: "the model budget is spent: " + st.Text,
 		Data: map[string]any{"task": s.taskNow(), "generation": s.Spec.Generation, "bound": st.Bound, "text": st.Text}})
+}
+
+// shareWanted has polisd grant the agent its next part of the budget that its role shares.
+func (s *Shim) shareWanted() {
+	s.events.Publish(api.Event{Type: wire.EventModelShare, Agent: s.Spec.Agent, Message: "the agent needs its next part of the budget of its role"})
+}
+
+// shareRaised has polisd raise the budget of the role, as a person decided.
+func (s *Shim) shareRaised(st budget.State, to float64) {
+	s.events.Publish(api.Event{Type: wire.EventModelRaise, Agent: s.Spec.Agent, Message: fmt.Sprintf("%s was raised to %s", st.Name(), budget.Figure(to)),
+		Data: map[string]any{"role": st.Role, "bound": st.Bound, "day": st.Of, "to": to}})
 }

@@ -88,6 +88,7 @@ func (s *Shim) openModels() error {
 	}
 	g := gateway.New()
 	g.Ledger, g.Log, g.Task, g.Reached, g.Limited = l, s.Log, s.taskNow, s.budgetReached, s.serviceLimited
+	g.ShareWanted, g.ShareRaised = s.shareWanted, s.shareRaised
 	g.Ask, g.Stop, g.Raises = s.askBudget, s.stopForBudget, raises
 	g.Rekeyed, g.Called, g.KeyRefused, g.Uncounted = s.keyReplaced, s.serviceCalled, s.keyRefused, s.notCounted
 	g.Recorder = &recording.Writer{Logs: s.Spec.LogDir, Now: time.Now, Stopped: func(task, why string) {
@@ -131,6 +132,21 @@ func (s *Shim) handleModelPause(w http.ResponseWriter, r *http.Request) error {
 		s.models.gateway.Pause(req.Name, req.Until, time.Duration(req.Turn))
 	}
 	return writeJSON(w, struct{}{})
+}
+
+// handleModelShares replaces what the agent may use of the budget that its role shares.
+func (s *Shim) handleModelShares(w http.ResponseWriter, r *http.Request) error {
+	var req wire.Shares
+	if err := readJSON(r, &req); err != nil {
+		return err
+	}
+	s.models.mu.Lock()
+	g := s.models.gateway
+	s.models.mu.Unlock()
+	if g == nil { // without a gateway nothing is used
+		return api.Errorf(api.CodeBadState, "agent %s has no model services", s.Spec.Agent)
+	}
+	return writeJSON(w, g.Share(req))
 }
 
 // handleReplayed returns the result of the requests of a replay.

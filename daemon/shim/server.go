@@ -89,6 +89,7 @@ func (s *Shim) controlRoutes() map[string]handler {
 		"POST /v1/settings":       s.handleSettings,
 		"POST /v1/models":         s.handleModels,
 		"POST /v1/models/pause":   s.handleModelPause,
+		"POST /v1/models/shares":  s.handleModelShares,
 		"GET /v1/models/replay":   s.handleReplayed,
 		"POST /v1/look":           s.handleLook,
 		"GET /v1/screen":          s.handleScreen,

@@ -67,5 +67,9 @@ func Budget(u *api.ModelUse) string {
 	if u == nil || u.Budget == nil {
 		return ""
 	}
-	return fmt.Sprintf("%d%% of %s", u.Budget.Percent, u.Budget.Bound)
+	text := fmt.Sprintf("%d%% of %s", u.Budget.Percent, u.Budget.Bound)
+	if u.Budget.Role != "" {
+		text += " of role " + u.Budget.Role
+	}
+	return text
 }

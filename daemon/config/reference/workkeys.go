@@ -124,6 +124,11 @@ func roleTables() []Table {
 		{Name: "roles.NAME.git.identity", Like: "git.identity"},
 		{Name: "roles.NAME.breakers", Like: "breakers"},
 		{Name: "roles.NAME.gateway", Text: "What agents of the role use of the model services. A number that is 0 is as in [gateway].", Like: "gateway", Example: "[roles.docs.gateway]\ntask_tokens = 2000000"},
+		{Name: "roles.NAME.shared_budget", Text: "What all agents of the role use of the model services together, workers included (docs/gateway.md, \"Budgets of a role\"). What happens when it is spent is `on_budget` of the role.",
+			Example: "[roles.docs.shared_budget]\nday_tokens = 20000000", Keys: []Key{
+				{Name: "day_tokens", Text: "Tokens of all agents of the role on one day, in UTC. 0 is no limit.", Range: between("0", "1000000000000000")},
+				{Name: "day_money", Text: "Cost of all agents of the role on one day, in the currency of the prices. 0 is no limit.", Range: between("0", "1000000000")},
+			}},
 		{Name: "agents.NAME", Text: "Settings of the agent with this name.", Example: "[agents.claude.env]\nANTHROPIC_API_KEY = \"...\"", Keys: []Key{
 			{Name: "audit", Text: "As in [roles.NAME].", Default: "that of its role", Values: []string{"standard", "full"}},
 			{Name: "policy", Text: "As in [roles.NAME].", Default: "that of its role", Values: []string{"enforce", "record"}},

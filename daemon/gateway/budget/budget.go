@@ -27,6 +27,8 @@ type State struct {
 	Used, Limit float64
 	// Of is the task or the day that it is of, for the caller to set.
 	Of string
+	// Role: the agents of this role share it.
+	Role string
 }
 
 // Spent reports whether nothing is left.
@@ -64,6 +66,28 @@ func (s State) Raised(step int) float64 {
 		return s.Limit
 	}
 	return s.Limit + one*(math.Floor(max(s.Used-s.Limit, 0)/one)+1)
+}
+
+// Shared is the state of a bound that a role shares: Used of Limit are tokens, or millionths of the currency.
+func Shared(role, bound, day string, used, limit int64) State {
+	s := State{Bound: bound, Of: day, Role: role, Used: float64(used), Limit: float64(limit)}
+	unit := " tokens"
+	if bound == setting.BoundDayMoney {
+		s.Used, s.Limit, unit = s.Used/1e6, s.Limit/1e6, " of the money"
+	}
+	if s.Limit > 0 {
+		s.Percent = int(min(s.Used/s.Limit*100, 1000))
+	}
+	s.Text = fmt.Sprintf("%s of %s%s of the day that role %s shares", Figure(s.Used), Figure(s.Limit), unit, role)
+	return s
+}
+
+// Name is the bound, with the role that shares it.
+func (s State) Name() string {
+	if s.Role != "" {
+		return s.Bound + " of role " + s.Role
+	}
+	return s.Bound
 }
 
 // Tokens reports whether the bound is one of tokens; else it is one of money.

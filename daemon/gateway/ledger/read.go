@@ -60,6 +60,19 @@ func (r *Reader) Each(fn func(Row)) error {
 	return nil
 }
 
+// EachOpen does so with the requests that have begun, too, as they count if the writer was killed.
+func (r *Reader) EachOpen(fn func(Row)) error {
+	if err := r.Each(fn); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, row := range r.open {
+		fn(row)
+	}
+	return nil
+}
+
 // refresh reads what is new. Between reading both files, the writer can have summed the journal: then the
 // sums have changed, and both are read again.
 func (r *Reader) refresh() error {

@@ -13,7 +13,11 @@ const (
 
 	EventKeyRefused = "shim:key-refused" // data.service answered 401, although it got the key
 	// The budget is spent, and the task in data.task ends, or with no task the agent of data.generation; data.text and data.bound say why.
-	EventModelStop  = "shim:model-stop"
+	EventModelStop = "shim:model-stop"
+	// The agent has used half of its part of the budget that its role shares, or all of it; and a person has raised
+	// data.bound of data.role to data.to on data.day.
+	EventModelShare = "shim:model-share"
+	EventModelRaise = "shim:model-raise"
 	EventModelPause = "shim:model-pause" // the model service in data.service asked to wait until data.until
 
 	// A port of the agent, data.port, has got a listener or has lost it. UDP has types of its own

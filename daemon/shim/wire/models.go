@@ -23,6 +23,8 @@ const (
 	BudgetEndVersion = 32
 	// TurnVersion is the first whose gateway waits for the agent's turn after a pause.
 	TurnVersion = 33
+	// SharesVersion is the first whose gateway has a budget that the agents of a role share.
+	SharesVersion = 35
 )
 
 // RecordVersion is the first version whose shims record requests to model services, and answer them from
@@ -42,6 +44,8 @@ type Models struct {
 	// is how much a person raises it by, in percent. Since [BudgetEndVersion].
 	OnBudget   string `json:"on_budget,omitempty"`
 	BudgetStep int    `json:"budget_step,omitempty"`
+	// Shared: the agent's role has a budget that its agents share. Since [SharesVersion].
+	Shared *SharedBudget `json:"shared,omitempty"`
 	// Proxy is how the host reaches the services.
 	Proxy Proxy `json:"proxy,omitzero"`
 	// RecordBytes bounds the recording of one task. Since [RecordVersion].
@@ -70,8 +74,11 @@ type Replayed struct {
 // Without returns what a shim of an older version understands, and what it does not get.
 func (m Models) Without(version int) (Models, error) {
 	var err error
+	if version < SharesVersion && m.Shared != nil && len(m.Models) > 0 { // it would exceed the budget
+		m.Models, m.Shared, err = nil, nil, errors.New("the agent has no models, because its role has a shared_budget: its shim is of an older polis: start the agent again")
+	}
 	if version < ServicesVersion && len(m.Services) > 0 {
-		m.Services, err = nil, errors.New("the agent has no services: its shim is of an older polis: start the agent again")
+		m.Services, err = nil, errors.Join(err, errors.New("the agent has no services: its shim is of an older polis: start the agent again"))
 	}
 	if version < BudgetEndVersion && m.OnBudget != "" {
 		m.OnBudget, m.BudgetStep = "", 0

@@ -23,6 +23,7 @@ func ControlRoutes() []Route {
 		{"POST /v1/settings", "Change limits, rules, variables and the network of the running agent."},
 		{"POST /v1/models", "Replace the model services of the agent, with their keys and its budget."},
 		{"POST /v1/models/pause", "Hold back requests to a model service until a time."},
+		{"POST /v1/models/shares", "Replace what the agent may use of the budget that its role shares."},
 		{"GET /v1/models/replay", "The result of the requests that are answered from a recording."},
 		{"POST /v1/look", "Search the processes of the agent for listening ports now."},
 		{"GET /v1/screen", "The screen of the program's terminal."},

@@ -43,9 +43,10 @@ import "fmt"
 //	32 POST /v1/models has on_budget and budget_step
 //	33 POST /v1/models/pause has turn
 //	34 an answer of a question has raise
+//	35 POST /v1/models has shared; POST /v1/models/shares
 const (
 	// Version is what a shim of this build speaks.
-	Version = 34
+	Version = 35
 	// UDPVersion is the first that has port maps of UDP.
 	UDPVersion = 5
 	// MinVersion is the oldest that this build's daemon and shim understand.

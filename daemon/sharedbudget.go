@@ -1,0 +1,118 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"path/filepath"
+	"time"
+
+	"polis/daemon/agent"
+	"polis/daemon/api"
+	"polis/daemon/gateway/budget"
+	"polis/daemon/gateway/ledger"
+	"polis/daemon/layout"
+	"polis/daemon/setting"
+	"polis/daemon/sharedbudget"
+	"polis/daemon/shim/dial"
+	"polis/daemon/shim/wire"
+)
+
+// sharedBudgets returns the keeper of the budgets that roles share.
+func (d *Daemon) sharedBudgets() *sharedbudget.Keeper {
+	return &sharedbudget.Keeper{File: layout.SharedBudgets(d.Config.WorkspacesDir), Log: d.Log, Now: time.Now,
+		Limits: func(role string) map[string]int64 { return d.live().Roles[role].SharedBudget.Amounts() },
+		Agents: func(role string) (out []sharedbudget.Agent) {
+			for _, p := range d.agents.Everyone() {
+				if p.Role == role {
+					out = append(out, sharedbudget.Agent{Dir: p.Logs, Up: p.Up})
+				}
+			}
+			return out
+		},
+		Alive: func(ctx context.Context, dir string) bool {
+			name := filepath.Base(dir)
+			if d.otherDir(name, dir) {
+				return false
+			}
+			alive, err := d.shims.launcher.Alive(ctx, name, d.run.Agent(name))
+			return alive || err != nil
+		},
+		Used: func(dir, day string, open bool) (wire.ShareUse, error) { return d.modelBook.Day(dir, day, open) },
+		Send: func(ctx context.Context, dir string, s wire.Shares) (wire.ShareUse, error) {
+			name := filepath.Base(dir)
+			if d.otherDir(name, dir) {
+				return wire.ShareUse{}, fmt.Errorf("agent %s was removed", name)
+			}
+			sh := dial.New(d.run.AgentSocket(name))
+			defer sh.Close()
+			return sh.ShareModels(ctx, s)
+		},
+		Reached: func(dir, role, bound string, used, limit int64, level int) {
+			st := budget.Shared(role, bound, "", used, limit)
+			what := fmt.Sprintf("%d %% of the model budget of role %s is used", st.Percent, role)
+			if st.Spent() {
+				what = fmt.Sprintf("the model budget of role %s is spent", role)
+			}
+			d.hub.Publish(api.Event{Type: api.EventModelBudget, Agent: filepath.Base(dir), Message: what + ": " + st.Text,
+				Data: map[string]any{"percent": st.Percent, "bound": bound, "text": st.Text, "role": role, "level": level}})
+		}}
+}
+
+// otherDir reports whether an agent of this name has its logs elsewhere: the one with these logs was removed.
+func (d *Daemon) otherDir(name, dir string) bool {
+	ws, err := d.agents.WorkspaceOf(name)
+	if err != nil {
+		return false // agents are not all known while polisd starts
+	}
+	root, ok := d.roots()[ws]
+	return ok && filepath.Clean(root.Logs(name)) != dir
+}
+
+// GrantModels grants an agent its next part of the budget that its role shares.
+func (s *shims) GrantModels(ctx context.Context, a *agent.Agent) error {
+	return s.shared.Grant(ctx, filepath.Clean(a.WS.Root.Logs(a.Name())), a.Copy().Role)
+}
+
+// RaiseModels raises a bound of the budget that a role shares.
+func (s *shims) RaiseModels(ctx context.Context, role, bound, day string, to float64) error {
+	amount := to
+	if bound == setting.BoundDayMoney {
+		amount = math.Round(to * 1e6)
+	}
+	if bound != setting.BoundDayTokens && bound != setting.BoundDayMoney || day > ledger.Day(time.Now()) || !(amount > 0 && amount <= 1e18) {
+		return fmt.Errorf("raise %s of role %s to %v: it is no bound", api.Shorten(bound, 32), role, to)
+	}
+	return s.shared.Raise(ctx, role, bound, day, int64(amount))
+}
+
+// sharedUse adds the budget that an agent's role shares, if that is used more than its own.
+func sharedUse(u *api.ModelUse, role string, uses []sharedbudget.Use) {
+	for _, x := range uses {
+		if x.Role != role {
+			continue
+		}
+		st := budget.Shared(role, x.Bound, "", x.Used, x.Limit)
+		if u.Budget == nil || st.Percent > u.Budget.Percent {
+			u.Budget = &api.ModelBudgetUse{Percent: st.Percent, Bound: st.Bound, Role: role, Text: st.Text}
+		}
+	}
+}
+
+// sharedUses returns how far the budgets that roles share are used today.
+func (d *Daemon) sharedUses(ctx context.Context) []sharedbudget.Use {
+	var roles []string
+	for name, r := range d.live().Roles {
+		if r.SharedBudget != (setting.SharedBudget{}) {
+			roles = append(roles, name)
+		}
+	}
+	if len(roles) == 0 {
+		return nil
+	}
+	uses, err := d.shims.shared.Uses(ctx, roles)
+	if err != nil {
+		d.Log.Warn("use of shared model budgets not read", "err", err)
+	}
+	return uses
+}
