@@ -73,14 +73,14 @@ func TestAgentsOfARoleShareABudget(t *testing.T) {
 	require.Equal(t, "team", out.Usage[0].Budget.Role)
 	require.Regexp(t, `polis_role_model_budget_ratio\{bound="day_tokens",role="team"\} 1`, d.must("metrics", "--prometheus"))
 
-	// A larger budget counts at once.
+	// A larger budget applies from the reload.
 	config := readFile(d.path("polisd.toml"))
 	d.write("polisd.toml", strings.Replace(config, "day_tokens = 1200", "day_tokens = 12000", 1))
 	require.NoError(t, d.cmd.Process.Signal(syscall.SIGHUP))
 	d.eventually("there is something left", func() bool { return d.sh("cid", modelStatus) == "200 " })
 }
 
-// TestASharedBudgetIsRaisedByOneAnswer: the agents that wait for it go on, and their questions are withdrawn.
+// TestASharedBudgetIsRaisedByOneAnswer: the agents that wait for it continue, and their questions are withdrawn.
 func TestASharedBudgetIsRaisedByOneAnswer(t *testing.T) {
 	needProgram(t, "curl")
 	s := startModelService(t)

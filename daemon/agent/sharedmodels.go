@@ -9,7 +9,7 @@ import (
 	"polis/daemon/store"
 )
 
-// shareTime bounds the grant of a part of a shared budget, which can take back parts of other agents.
+// shareTime bounds the grant of a part of a shared budget, which can reclaim parts of other agents.
 const shareTime = 30 * time.Second
 
 // grantModels grants an agent its next part of the budget for models that its role shares. The shim asks again if it gets

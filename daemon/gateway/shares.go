@@ -31,13 +31,13 @@ type shares struct {
 	asked   time.Time
 }
 
-// part is what was granted of a bound. half is the use at which the next part is asked for.
+// part is what was granted of a bound. half is the use from which the agent asks for the next part.
 type part struct {
 	wire.Share
 	half int64
 }
 
-// setShared sets which bounds the role shares. What was spent is asked for again: the bounds can be others now. g.mu is
+// setShared sets which bounds the role shares. The agent asks for what was spent again: the bounds can be others now. g.mu is
 // held.
 func (g *Gateway) setShared(s *wire.SharedBudget) {
 	old := g.shares

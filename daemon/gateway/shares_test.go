@@ -58,7 +58,7 @@ func TestAnAgentUsesWhatItWasGrantedOfASharedBudget(t *testing.T) {
 	require.Equal(t, 200, code, "what uses no tokens needs no grant")
 	require.Equal(t, 4, s.requests)
 
-	// Other bounds, such as after a reload, are asked for again; without a shared budget nothing is.
+	// Other bounds, such as after a reload, need another request to polisd; without a shared budget none does.
 	m := all(s.URL)
 	m.Shared = &wire.SharedBudget{Role: "team", Bounds: []string{setting.BoundDayTokens}}
 	for len(wanted) > 0 {
@@ -111,7 +111,7 @@ func TestAnAnswerToOneAgentRaisesASharedBudgetForAll(t *testing.T) {
 	require.Equal(t, "day_tokens of role team", st.Name())
 	require.InDelta(t, 450, st.Raised(50), 0)
 	answers <- 450
-	<-wanted // polisd is asked for what is left
+	<-wanted // the agent asks for what is left
 	mu.Lock()
 	require.Len(t, raised, 1)
 	require.InDelta(t, 450, raised[0].Limit, 0)

@@ -82,7 +82,7 @@ func (k *Keeper) account(ctx context.Context, role, name string, limit int64, ag
 	return a, nil
 }
 
-// Grant grants an agent its next part of the budget of its role, or tells it that nothing is left. Calls for an agent for which
+// Grant grants an agent its next part of the budget of its role, or reports to it that nothing is left. Calls for an agent for which
 // one waits do nothing.
 func (k *Keeper) Grant(ctx context.Context, dir, role string) error {
 	if _, dup := k.waiting.LoadOrStore(dir, true); dup {
@@ -213,7 +213,7 @@ func (k *Keeper) Raise(ctx context.Context, role, name, day string, to int64) er
 	if err := k.save(); err != nil {
 		return err
 	}
-	// Those that wait for an answer of their own, or refuse requests, go on.
+	// Those that wait for an answer of their own, or refuse requests, continue.
 	for _, g := range k.Agents(role) {
 		if g.Up {
 			if _, err := k.send(ctx, g.Dir, wire.Shares{Role: role, Day: day, Shares: []wire.Share{{Bound: name, Upto: b.Grants[g.Dir], Limit: b.limit(limit)}}}); err != nil {

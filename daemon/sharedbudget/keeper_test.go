@@ -129,7 +129,7 @@ func TestASharedBudgetIsNotExceeded(t *testing.T) {
 			// Each agent exceeds what it was granted by one request at most, when it was used up.
 			require.LessOrEqual(t, sum, w.limit+int64(len(names))*most)
 		}
-		// What is left reaches whoever asks, when all can be reached.
+		// What is left reaches an agent that asks, when all can be reached.
 		var sum int64
 		for _, x := range w.shims {
 			x.used, x.open, x.reached = x.used+x.open, 0, true

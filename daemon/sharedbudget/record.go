@@ -33,7 +33,7 @@ func (k *Keeper) load(day string) {
 	if !k.loaded {
 		err := errors.Join(store.Sweep(k.File), store.ReadSummed(k.File, &k.kept))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			k.Log.Error("shared model budgets not read: what agents were granted is asked back first", "path", k.File, "err", err)
+			k.Log.Error("shared model budgets not read: agents return first what they were granted", "path", k.File, "err", err)
 			lost = true
 		}
 		k.loaded = true
