@@ -31,9 +31,17 @@ func (b *backend) finderOf(ctx context.Context, name, agent string) (*authorship
 		return nil, api.Errorf(api.CodeBadState, "workspace %s is not a git repository, or gone: it has no commits to read", info.Name)
 	}
 	b.Recorded(ctx)
-	return &authorship.Finder{Workspace: info.Name, Git: w.git, Receipts: w.receipts, Now: time.Now,
+	return &authorship.Finder{Workspace: info.Name, Git: w.git, Receipts: w.receipts, Now: time.Now, Checkpoints: w.timeline, Removed: func() []authorship.Former { return b.removedAgents(info.Name) },
 		Tasks:  func(limit int) ([]api.Task, error) { return b.agents.AllTasks(info.Name, limit) },
 		Agents: func(ctx context.Context) []api.Agent { return b.agents.List(ctx, info.Name) }}, nil
+}
+
+// removedAgents returns the agents that were removed from a workspace, oldest first.
+func (b *backend) removedAgents(workspace string) (out []authorship.Former) {
+	for _, r := range b.agents.RemovedFrom(workspace) {
+		out = append(out, authorship.Former{Name: r.Agent.Name, Head: r.Head, Added: r.Agent.CreatedAt})
+	}
+	return out
 }
 
 // Blame returns which commit, agent and task each line of a file is of.

@@ -106,3 +106,88 @@ printf 'a\000b\n' >> docs/guide.md`)
 	require.NotEqual(t, 0, d.exec("eve", "test", "-e", "/tmp/ran").code)
 	require.NoFileExists(t, "/tmp/ran")
 }
+
+// TestWhoFindsWhatOnlyCheckpointsHave: a content that was changed again and never committed has its agent, task and process,
+// by the checkpoints around it and the opens between them.
+func TestWhoFindsWhatOnlyCheckpointsHave(t *testing.T) {
+	d := startDaemon(t, options{config: auditFull})
+	d.up()
+	d.add("alice", "--role", "audited", "--", "sh", "-c", "eval \"$0\"")
+	d.checkpoint("alice")
+	d.must("agents", "run", "alice", "printf 'one\\ntwo\\n' > draft.txt; polisctl done")
+	d.eventually("the task has ended", func() bool { a, _ := d.agent("alice"); return a.Task != nil && a.Task.State == api.TaskEnded })
+	first := d.checkpoint("alice")
+	d.sh("alice", "printf 'zero\\none\\nchanged\\n' | tee draft.txt")
+	second := d.checkpoint("alice")
+	d.sh("alice", "rm draft.txt; echo x > last.txt")
+	d.checkpoint("alice")
+	d.eventually("the opens are recorded", func() bool { return d.opened("alice", "create", "last.txt") != nil })
+
+	at := func(w api.Who, source string) (out []api.WhoUse) {
+		for _, u := range w.Uses {
+			if u.Source == source {
+				out = append(out, u)
+			}
+		}
+		return out
+	}
+	all := at(d.who("wrote", "draft.txt"), api.UseCheckpoint)
+	require.Len(t, all, 2)
+	require.Equal(t, first.ID, all[0].Checkpoint.ID)
+	require.Equal(t, "alice.1", all[0].Task)
+	require.Equal(t, second.ID, all[1].Checkpoint.ID)
+	require.Empty(t, at(d.who("wrote", "main.txt"), api.UseCheckpoint), "the commit has it")
+
+	w := d.who("wrote", "draft.txt:2", "--at", first.ID)
+	require.Equal(t, "two", w.Line.Text)
+	require.Equal(t, first.ID, at(w, api.UseCheckpoint)[0].Checkpoint.ID)
+	for _, u := range at(w, api.UseOpen) {
+		require.Equal(t, "alice.1", u.Task)
+		require.NotZero(t, u.PID)
+	}
+	require.NotEmpty(t, at(w, api.UseOpen))
+	w = d.who("wrote", "draft.txt:2", "--at", second.ID)
+	require.Equal(t, "one", w.Line.Text)
+	require.Equal(t, first.ID, at(w, api.UseCheckpoint)[0].Checkpoint.ID, "the line is older than the checkpoint")
+	w = d.who("wrote", "draft.txt:3", "--at", second.ID)
+	require.Equal(t, second.ID, at(w, api.UseCheckpoint)[0].Checkpoint.ID)
+	require.NotEmpty(t, at(w, api.UseOpen))
+	for _, u := range at(w, api.UseOpen) {
+		require.Equal(t, "tee draft.txt", u.Command)
+	}
+	require.Contains(t, d.must("who", "wrote", "draft.txt:3", "--at", second.ID), "in checkpoint "+second.ID)
+	d.refused(api.CodeBadRequest, "who", "wrote", "draft.txt:9", "--at", second.ID)
+	d.refused(api.CodeNotFound, "who", "wrote", "draft.txt:1", "--at", "none")
+	d.refused(api.CodeNotFound, "who", "wrote", "missing.txt:1", "--at", second.ID)
+	d.must("agents", "remove", "alice", "--force")
+	require.Len(t, at(d.who("wrote", "draft.txt"), api.UseCheckpoint), 2, "also when the agent is gone")
+}
+
+// TestCommitsOfRemovedAgentsHaveTheirAgent, although they were never merged: another agent began with them.
+func TestCommitsOfRemovedAgentsHaveTheirAgent(t *testing.T) {
+	d := startDaemon(t, options{config: "[locks]\nhold = \"close\"\n"})
+	d.up()
+	d.add("bob")
+	d.sh("bob", "echo bob > made.txt; git add made.txt; git commit -qm made")
+	d.must("agents", "fork", "bob", "carol")
+	d.sh("carol", "echo carol >> made.txt; git commit -qam more")
+	check := func() {
+		t.Helper()
+		b := d.blame("made.txt", "--agent", "carol")
+		require.Equal(t, "bob", b.Commits[b.Lines[0].Commit].Agent)
+		require.Equal(t, "carol", b.Commits[b.Lines[1].Commit].Agent)
+		by := map[string]string{}
+		for _, u := range d.who("wrote", "made.txt").Uses {
+			if u.Commit != nil {
+				by[u.Commit.Summary] = u.Agent
+			}
+		}
+		require.Equal(t, map[string]string{"made": "bob", "more": "carol"}, by)
+	}
+	check()
+	d.must("agents", "remove", "bob", "--force")
+	check()
+	d.stop()
+	d.start()
+	check()
+}

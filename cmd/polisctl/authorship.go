@@ -21,11 +21,11 @@ func (a *app) whoCmd() *cobra.Command {
 		Short: "Show who wrote or read a file",
 		Long: `Show who wrote or read a file, or what is below a directory: the agent, its process and
 task, from receipts of opens (audit = "full" of the agent), and who wrote it also from
-commits and from files of agents that are in no commit yet.`,
+commits, from checkpoints and from files of agents that are in no commit yet.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: group,
 	}
-	cmd.AddCommand(a.whoOpCmd("wrote", "wrote PATH[:LINE] [-w WORKSPACE] [--agent NAME] [--since 1h]", "Show who wrote a file, or one line of it", true),
+	cmd.AddCommand(a.whoOpCmd("wrote", "wrote PATH[:LINE] [-w WORKSPACE] [--agent NAME] [--at CHECKPOINT] [--since 1h]", "Show who wrote a file, or one line of it", true),
 		a.whoOpCmd("read", "read PATH [-w WORKSPACE] [--agent NAME] [--since 1h]", "Show who opened a file for reading", false))
 	return cmd
 }
@@ -41,11 +41,17 @@ is recorded only of agents with audit = "full"; the answer says which agents hav
 audit = "full" of an agent its process is not known, and only commits and what is in
 no commit yet are.
 
+Checkpoints have what was written and is in no commit: the time is that of the first
+checkpoint with it.
+
 PATH:LINE is a line of the file on the target branch, or with --agent of the file of an
-agent as it is now. A PATH that ends in a colon and a number needs another colon at its end.`
+agent as it is now, or with --at of the file in a checkpoint (polisctl timeline). A PATH that ends in a colon and a number needs another colon at its end.`
 	}
 	cmd.Flags().StringVarP(&req.Workspace, "workspace", "w", "", "in this `WORKSPACE`")
 	cmd.Flags().StringVar(&req.Agent, "agent", "", "only by this agent (`NAME`)")
+	if write {
+		cmd.Flags().StringVar(&req.Checkpoint, "at", "", "LINE is that of the file in this checkpoint (`ID`)")
+	}
 	cmd.Flags().DurationVar(&since, "since", 0, "only in the last `DURATION`, such as 1h")
 	cmd.Flags().IntVarP(&req.Limit, "lines", "n", 100, "how many, at most 10000")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -59,6 +65,14 @@ agent as it is now. A PATH that ends in a colon and a number needs another colon
 		}
 		if err := checkProvenance(req.Workspace, req.Agent); err != nil {
 			return err
+		}
+		if req.Checkpoint != "" {
+			if req.Line == 0 {
+				return usagef("--at needs PATH:LINE")
+			}
+			if err := checkText("--at", req.Checkpoint, maxText); err != nil {
+				return err
+			}
 		}
 		if req.Limit < 1 || since < 0 {
 			return usagef("--lines and --since must be above 0")
@@ -129,6 +143,15 @@ func useText(u api.WhoUse) string {
 	switch {
 	case u.Commit != nil:
 		return fmt.Sprintf("commit %s by %s: %s", short(u.Commit.ID), api.Shorten(u.Commit.Author, 40), api.Shorten(u.Commit.Summary, 60))
+	case u.Checkpoint != nil:
+		text := "in checkpoint " + u.Checkpoint.ID
+		if u.Op == "removed" {
+			text = "not in checkpoint " + u.Checkpoint.ID
+		}
+		if u.Checkpoint.After != nil {
+			text += ", after " + u.Checkpoint.After.Local().Format("2006-01-02 15:04:05")
+		}
+		return text
 	case u.Source == api.UseFiles:
 		return "in no commit yet"
 	}

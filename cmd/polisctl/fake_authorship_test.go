@@ -20,10 +20,11 @@ func (f *fake) authorshipRoutes(mux *http.ServeMux) {
 			out.Uses = []api.WhoUse{
 				{Source: api.UseCommit, Agent: "claude", Commit: &mine, Open: api.Open{Time: at, Op: "commit", Write: true, Path: out.Path, Task: "claude.3"}},
 				{Source: api.UseOpen, Agent: "claude", Open: api.Open{Time: at, Op: "rename", Write: true, Path: "x", To: out.Path, PID: 7, Program: "/bin/mv", Command: "mv x\x1b[2J", Count: 2}},
+				{Source: api.UseCheckpoint, Agent: "gemini", Checkpoint: &api.WhoCheckpoint{ID: "c0ffee", After: &at}, Open: api.Open{Time: at, Op: "changed", Write: true, Path: out.Path}},
 				{Source: api.UseFiles, Agent: "gemini", Open: api.Open{Time: at, Op: "differs", Write: true, Path: out.Path}},
 			}
 			if q.Get("line") != "" {
-				out.Line = &api.BlameLine{Line: 4, Commit: mine.ID, Text: "x := 1"}
+				out.Line = &api.BlameLine{Line: 4, Commit: mine.ID, Text: "x := 1" + q.Get("checkpoint")}
 			}
 		case q.Get("agent") == "claude":
 			out.Uses = []api.WhoUse{{Source: api.UseOpen, Agent: "claude", Open: api.Open{Time: at, Op: "open", Path: out.Path, PID: 7, Program: "/bin/cat", Command: "cat x"}}}

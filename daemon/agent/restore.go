@@ -32,6 +32,17 @@ func (m *Manager) remember(a *Agent, how store.Removal) {
 	a.WS.Removed = r[max(0, len(r)-maxRemoved):]
 }
 
+// RemovedFrom returns the agents that were removed from a workspace, oldest first.
+func (m *Manager) RemovedFrom(workspace string) []store.Removed {
+	w, err := m.Workspace(workspace)
+	if err != nil {
+		return nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(w.Removed)
+}
+
 // ForgetRemoved deletes the records of agents that were removed before the given time.
 func (m *Manager) ForgetRemoved(workspace string, before time.Time) error {
 	w, err := m.Workspace(workspace)

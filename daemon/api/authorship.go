@@ -8,13 +8,15 @@ const (
 	UseOpen = "open"
 	// UseCommit is a commit that changed the file.
 	UseCommit = "commit"
+	// UseCheckpoint is a content that a checkpoint has: it was written before the checkpoint, and after the one before.
+	UseCheckpoint = "checkpoint"
 	// UseFiles: the file of an agent differs now from its last commit.
 	UseFiles = "files"
 )
 
 // WhoUse is one time that a file was read or written.
 type WhoUse struct {
-	// Source is where it is known from: UseOpen, UseCommit or UseFiles.
+	// Source is where it is known from: UseOpen, UseCommit, UseCheckpoint or UseFiles.
 	Source string `json:"source"`
 	// Agent is empty for a commit of no agent that polis knows.
 	Agent string `json:"agent,omitempty"`
@@ -22,6 +24,17 @@ type WhoUse struct {
 	Open
 	// Commit is the commit of UseCommit.
 	Commit *BlameCommit `json:"commit,omitempty"`
+	// Checkpoint is that of UseCheckpoint.
+	Checkpoint *WhoCheckpoint `json:"checkpoint,omitempty"`
+}
+
+// WhoCheckpoint is a checkpoint with a content of a file.
+type WhoCheckpoint struct {
+	ID string `json:"id"`
+	// After is when the checkpoint before was made, which has another content; nil if there is none.
+	After *time.Time `json:"after,omitempty"`
+	// Hash is the SHA-256 of the content; "" if the file was removed.
+	Hash string `json:"hash,omitempty"`
 }
 
 // WhoRequest asks who read or wrote a path.
@@ -32,6 +45,8 @@ type WhoRequest struct {
 	Path  string
 	// Line of the file, from 1; 0 for the whole file.
 	Line int
+	// Checkpoint, if set, is one whose file has the line; else it is the file now.
+	Checkpoint string
 	// Write asks who wrote it, else who read it.
 	Write bool
 	// Since is the earliest time.

@@ -1,6 +1,7 @@
 package authorship
 
 import (
+	"cmp"
 	"context"
 	"path"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/receipt"
+	"polis/daemon/timeline"
 	"polis/daemon/worktree"
 )
 
@@ -24,17 +26,38 @@ type Git interface {
 	History(ctx context.Context, agent string, limit int, each func(string)) (target, head string, err error)
 	Touched(ctx context.Context, agent, path string, since time.Time, limit int) ([]string, error)
 	Differs(ctx context.Context, agent, path string) (bool, error)
+	Head(ctx context.Context, agent string) (string, error)
+	// BlameAt, Committed, Beyond and TouchedAt are about commits, also those of no agent.
+	BlameAt(ctx context.Context, commit, path string) (worktree.Blamed, error)
+	Committed(ctx context.Context, commit, path string) ([]byte, bool, error)
+	Beyond(ctx context.Context, commits []string, limit int, each func(string)) error
+	TouchedAt(ctx context.Context, commits []string, path string, since time.Time, limit int) ([]string, error)
 }
 
-// Finder finds who wrote and read files of a workspace. Set the fields, then use it.
+// Checkpoints are the snapshots of a workspace.
+type Checkpoints interface {
+	Agents(ctx context.Context) ([]string, error)
+	Versions(ctx context.Context, agent, path string) ([]timeline.Version, error)
+	Describe(ctx context.Context, id string) (api.Snapshot, error)
+	Text(ctx context.Context, hash string, limit int64) ([]byte, error)
+}
+
+// Finder finds who wrote and read files of a workspace, for one request. Set the fields, then use it.
 type Finder struct {
 	Workspace string
 	Git       Git
 	Receipts  *receipt.Store
+	// Checkpoints may be nil: there are none.
+	Checkpoints Checkpoints
+	// Removed returns the agents that were removed, oldest first; nil: none.
+	Removed func() []Former
 	// Tasks returns the last tasks of the workspace, and Agents its agents.
 	Tasks  func(limit int) ([]api.Task, error)
 	Agents func(ctx context.Context) []api.Agent
 	Now    func() time.Time
+
+	heads  []Former // of all agents, once they were read
+	beyond History  // what they have and the target has not
 }
 
 // CheckPath returns an error for a path that is not below a worktree.
@@ -87,7 +110,10 @@ func (f *Finder) attribution(ctx context.Context, agent string, merges map[strin
 		return nil, api.Errorf(api.CodeWorktreeFailed, "read the history: %w", err)
 	}
 	a := &Attribution{Introduced: h.Introduced(target), Merges: merges, Own: map[string]string{}, Tasks: map[string]string{}}
-	h.Between(target, head, func(id string) { a.Own[id] = agent })
+	claims, err := f.claims(ctx, h, target, agent, head)
+	if err != nil {
+		return nil, err
+	}
 	tasks, err := f.Tasks(maxWho)
 	if err != nil {
 		return nil, err
@@ -98,12 +124,22 @@ func (f *Finder) attribution(ctx context.Context, agent string, merges map[strin
 			known = append(known, t)
 		}
 	}
+	made := map[string]map[string]string{}                    // the tasks of each agent in which a commit may have been made
 	for _, t := range known[max(0, len(known)-maxTouched):] { // each walks the history
 		h.Between(t.Base, t.Head, func(id string) {
-			if by := a.Merges[a.Introduced[id]].Agent; a.Own[id] == t.Agent || by == t.Agent {
-				a.Tasks[id] = t.ID
+			if made[id] == nil {
+				made[id] = map[string]string{}
 			}
+			made[id][t.Agent] = t.ID
 		})
+	}
+	for id, all := range claims {
+		a.Own[id] = owner(all, made[id])
+	}
+	for id, tasks := range made {
+		if t := tasks[cmp.Or(a.Merges[a.Introduced[id]].Agent, a.Own[id])]; t != "" {
+			a.Tasks[id] = t
+		}
 	}
 	return a, nil
 }

@@ -26,6 +26,8 @@ type Record struct {
 	// Agent, Since and Until select opens; empty for all.
 	Agent        string
 	Since, Until time.Time
+	// after, if set, is a time before which they are left out by narrow.
+	after time.Time
 	// Max bounds the opens: the last ones.
 	Max int
 
@@ -104,6 +106,16 @@ type Attribution struct {
 	Own map[string]string
 	// Tasks are the tasks in which commits were made, as far as it is known.
 	Tasks map[string]string
+}
+
+// knows reports whether the commits of lines of Git.Touched are known.
+func (a *Attribution) knows(lines []string) bool {
+	return !slices.ContainsFunc(lines, func(line string) bool {
+		id, _, _ := strings.Cut(line, "\n")
+		_, merged := a.Introduced[id]
+		_, own := a.Own[id]
+		return !merged && !own
+	})
 }
 
 // Of returns the agent and the tasks of a commit; "" if polis does not know it.

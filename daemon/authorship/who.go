@@ -19,6 +19,9 @@ func (f *Finder) Who(ctx context.Context, req api.WhoRequest) (out api.Who, err 
 	if req.Line > 0 && !req.Write {
 		return out, api.Errorf(api.CodeBadRequest, "a line is written, and not read: opens are of whole files")
 	}
+	if req.Checkpoint != "" && req.Line == 0 {
+		return out, api.Errorf(api.CodeBadRequest, "a checkpoint is for a line: who wrote PATH:LINE")
+	}
 	out = api.Who{Workspace: f.Workspace, Path: api.EncodePath(req.Path)}
 	p := &Record{Path: req.Path, Write: req.Write, Agent: req.Agent, Since: req.Since, Max: whoLimit}
 	if req.Limit > 0 {
@@ -33,40 +36,23 @@ func (f *Finder) Who(ctx context.Context, req api.WhoRequest) (out api.Who, err 
 	if err := f.readRecord(ctx, p, p.Agent); err != nil {
 		return out, err
 	}
+	if note := p.narrow(); note != "" {
+		out.Notes = append(out.Notes, note)
+	}
 	if req.Write && req.Line == 0 {
 		if commits, err = f.wroteCommits(ctx, req, p.Merges); err != nil {
 			return out, err
 		}
+		versions, notes, err := f.wroteVersions(ctx, req)
+		if err != nil {
+			return out, err
+		}
+		commits, out.Notes = append(commits, versions...), append(out.Notes, notes...)
 	}
 	p.Uses = append(p.Uses, commits...)
 	p.Trim()
 	out.Uses, out.More, out.Notes = slices.Concat([]api.WhoUse{}, p.Uses), p.More, append(out.Notes, f.unrecorded(ctx, req, p)...)
 	return out, nil
-}
-
-// wroteLine finds who wrote a line, and restricts p to opens that can have written it.
-func (f *Finder) wroteLine(ctx context.Context, req api.WhoRequest, p *Record, out *api.Who) ([]api.WhoUse, error) {
-	merges := Record{}
-	if err := f.readRecord(ctx, &merges, ""); err != nil {
-		return nil, err
-	}
-	blame, err := f.blame(ctx, req.Agent, req.Path, merges.Merges)
-	if err != nil {
-		return nil, err
-	}
-	if req.Line > len(blame.Lines) {
-		return nil, api.Errorf(api.CodeBadRequest, "%q has %s, and no line %d", api.Shorten(req.Path, 200), api.Count(len(blame.Lines), "line"), req.Line)
-	}
-	out.Line = &blame.Lines[req.Line-1]
-	c, ok := blame.Commits[out.Line.Commit]
-	if !ok { // it is in no commit: the agent wrote it since its last one
-		return []api.WhoUse{{Source: api.UseFiles, Agent: req.Agent, Open: api.Open{Time: f.Now().UTC(), Op: "differs", Write: true, Path: out.Path}}}, nil
-	}
-	p.Agent, p.Until = c.Agent, c.Time.Add(time.Second) // a commit has whole seconds
-	if c.Agent == "" {
-		p.Path = "" // a person's
-	}
-	return []api.WhoUse{commitUse(c, out.Path)}, nil
 }
 
 func commitUse(c api.BlameCommit, path string) api.WhoUse {
@@ -87,14 +73,23 @@ func (f *Finder) wroteCommits(ctx context.Context, req api.WhoRequest, merges ma
 		}
 	}
 	text := api.EncodePath(req.Path)
-	add := func(agent string) error {
-		lines, err := f.Git.Touched(ctx, agent, req.Path, req.Since, maxTouched)
-		if err != nil || len(lines) == 0 {
-			return err
+	found := map[string]bool{}
+	var all *Attribution // without what only one agent has
+	add := func(agent string, lines []string) error {
+		if len(lines) == 0 {
+			return nil
 		}
-		a, err := f.attribution(ctx, agent, merges)
-		if err != nil {
-			return err
+		var err error
+		if all == nil {
+			if all, err = f.attribution(ctx, "", merges); err != nil {
+				return err
+			}
+		}
+		a := all
+		if agent != "" && !all.knows(lines) {
+			if a, err = f.attribution(ctx, agent, merges); err != nil {
+				return err
+			}
 		}
 		for _, line := range lines {
 			v := strings.SplitN(line, "\n", 4)
@@ -106,17 +101,28 @@ func (f *Finder) wroteCommits(ctx context.Context, req api.WhoRequest, merges ma
 				sec = 0
 			}
 			c := api.BlameCommit{ID: v[0], Time: time.Unix(sec, 0).UTC(), Author: Text(v[2]), Summary: Text(v[3])}
+			if found[c.ID] { // several agents have it
+				continue
+			}
+			found[c.ID] = true
 			if c.Agent, c.Tasks, c.Merge = a.Of(c.ID); req.Agent == "" || c.Agent == req.Agent {
 				out = append(out, commitUse(c, text))
 			}
 		}
 		return nil
 	}
-	if err := add(""); err != nil {
+	lines, err := f.Git.Touched(ctx, "", req.Path, req.Since, maxTouched)
+	if err == nil {
+		err = add("", lines)
+	}
+	if err != nil {
 		return nil, err
 	}
 	for _, name := range agents {
-		err := add(name)
+		lines, err := f.Git.Touched(ctx, name, req.Path, req.Since, maxTouched)
+		if err == nil {
+			err = add(name, lines)
+		}
 		var differs bool
 		if err == nil {
 			differs, err = f.Git.Differs(ctx, name, req.Path)
@@ -129,7 +135,10 @@ func (f *Finder) wroteCommits(ctx context.Context, req api.WhoRequest, merges ma
 			out = append(out, api.WhoUse{Source: api.UseFiles, Agent: name, Open: api.Open{Time: f.Now().UTC(), Op: "differs", Write: true, Path: text}})
 		}
 	}
-	return out, nil
+	if lines, err = f.Git.TouchedAt(ctx, headsOf(f.removed()), req.Path, req.Since, maxTouched); err == nil {
+		err = add("", lines)
+	}
+	return out, err
 }
 
 // unrecorded says what an answer cannot contain.

@@ -15,7 +15,7 @@ func (c *Client) Who(ctx context.Context, req api.WhoRequest) (api.Who, error) {
 	if req.Write {
 		op = "wrote"
 	}
-	query := given(map[string]string{"workspace": req.Workspace, "agent": req.Agent, "path": req.Path, "op": op})
+	query := given(map[string]string{"workspace": req.Workspace, "agent": req.Agent, "path": req.Path, "op": op, "checkpoint": req.Checkpoint})
 	if !req.Since.IsZero() {
 		query.Set("since", req.Since.Format(time.RFC3339Nano))
 	}

@@ -10,7 +10,7 @@ import (
 
 func (s *Server) who(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
-	req := api.WhoRequest{Workspace: q.Get("workspace"), Agent: q.Get("agent"), Path: q.Get("path")}
+	req := api.WhoRequest{Workspace: q.Get("workspace"), Agent: q.Get("agent"), Path: q.Get("path"), Checkpoint: q.Get("checkpoint")}
 	switch q.Get("op") {
 	case "wrote":
 		req.Write = true

@@ -120,7 +120,7 @@ func Routes() []Route {
 		{"GET /v1/receipts/replay", AccessRead, "the state of a workspace at entry=N of its receipts, rebuilt from them, with what differs from it; the newest without N", (*Server).replayReceipts},
 		{"GET /v1/receipts/tree", AccessRead, "the files of a target (branch) after the last merge up to entry=N of the receipts, as a tar archive", (*Server).replayTree},
 		{"GET /v1/receipts/export", AccessRead, "all receipts of a workspace, one JSON object a line", (*Server).exportReceipts},
-		{"GET /v1/who", AccessAdmin, "who read, or with op=wrote wrote, a path; path, line, agent, workspace, since and limit select", (*Server).who},
+		{"GET /v1/who", AccessAdmin, "who read, or with op=wrote wrote, a path; path, line, checkpoint, agent, workspace, since and limit select", (*Server).who},
 		{"GET /v1/blame", AccessAdmin, "which commit, agent and task each line of a file is of; path=PATH, agent=NAME reads the file of an agent", (*Server).blame},
 		{"GET /v1/queue", AccessRead, "merge queues; workspace=NAME selects", (*Server).queues},
 		{"POST /v1/queue", AccessAdmin, "put an agent in the merge queue", (*Server).enqueue},

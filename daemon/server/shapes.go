@@ -123,7 +123,7 @@ func shapes() map[string]shape {
 		"POST /v1/snapshots/{id}/restore":  {in: api.SnapshotRestoreRequest{}, optional: true, out: api.SnapshotRestored{}},
 		"GET /v1/receipts": {out: api.Receipts{}, query: []query{ofWorkspace, {"agent", "string", "only those of this agent"}, {"type", "string", "only those of this type, or of types that begin so"},
 			{"since", "string", "the earliest time, RFC 3339"}, {"limit", "integer", "how many, 1000 if not given"}}},
-		"GET /v1/who": {out: api.Who{}, query: []query{ofWorkspace, {"op", "string", "\"read\" or \"wrote\""}, {"path", "string", "a file or directory below the worktree"}, {"line", "integer", "a line of the file; only with op=wrote"},
+		"GET /v1/who": {out: api.Who{}, query: []query{ofWorkspace, {"op", "string", "\"read\" or \"wrote\""}, {"path", "string", "a file or directory below the worktree"}, {"line", "integer", "a line of the file; only with op=wrote"}, {"checkpoint", "string", "the line is that of the file in this checkpoint"},
 			{"agent", "string", "only by this agent"}, {"since", "string", "the earliest time, as in RFC 3339"}, {"limit", "integer", "how many: the last ones"}}},
 		"GET /v1/blame":                       {out: api.Blame{}, query: []query{ofWorkspace, {"agent", "string", "the file of this agent, else that of the target branch"}, {"path", "string", "the file"}}},
 		"GET /v1/receipts/verify":             {out: api.ReceiptsCheck{}, query: []query{ofWorkspace, {"head", "string", "the hash of an entry that must be there"}}},

@@ -54,6 +54,7 @@ func (t *Timeline) checkpoint(ctx context.Context, agent string, mark Mark, limi
 	var c *captured
 	err = mark.Still(ctx, "its changed files are saved in a checkpoint", func(ctx context.Context, tree Tree) (err error) {
 		began := time.Now()
+		w.rec.Time = t.Now().UTC() // nothing is written from here on
 		c, err = w.take(ctx, tree)
 		w.rec.StillMS = time.Since(began).Milliseconds()
 		return err

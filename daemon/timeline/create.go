@@ -47,6 +47,7 @@ func (t *Timeline) create(ctx context.Context, agent string, req api.SnapshotReq
 	began := time.Now()
 	err = still(ctx, "its files are saved in a snapshot", func(ctx context.Context, tree Tree) error {
 		began = time.Now()
+		w.rec.Time = t.Now().UTC() // nothing is written from here on
 		err := w.scan(ctx, tree, nil)
 		w.rec.StillMS = time.Since(began).Milliseconds()
 		return err

@@ -180,6 +180,10 @@ func (w *Workspace) Touched(ctx context.Context, agent, path string, since time.
 		}
 		repo, tips = w.of(agent), []string{head, "--not", git.Branch(name)}
 	}
+	return touched(ctx, repo, tips, path, since, limit)
+}
+
+func touched(ctx context.Context, repo git.Repo, tips []string, path string, since time.Time, limit int) ([]string, error) {
 	args := []string{"log", "-z", "--format=%H%n%ct%n%an%n%s", "--no-textconv", "--no-ext-diff", "--max-count=" + strconv.Itoa(limit)}
 	if !since.IsZero() {
 		args = append(args, "--since="+since.UTC().Format(time.RFC3339))
