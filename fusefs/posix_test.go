@@ -89,7 +89,7 @@ func TestPosixLargeXattrs(t *testing.T) {
 	back := t.TempDir()
 	require.NoError(t, unix.Mount("polis-test", back, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, ""))
 	t.Cleanup(func() { // the kernel lets the files go a moment after the view
-		require.Eventually(t, func() bool { return unix.Unmount(back, 0) == nil }, 10*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return unix.Unmount(back, 0) == nil }, 30*time.Second, time.Millisecond)
 	})
 	root, err := unix.Open(back, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	require.NoError(t, err)

@@ -120,7 +120,7 @@ func TestNothingIsLeftAfterUnmounting(t *testing.T) {
 			}
 		}
 	})
-	require.Eventually(t, func() bool { return descriptors(t) <= before }, 5*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return descriptors(t) <= before }, 30*time.Second, 10*time.Millisecond)
 }
 
 // A stacked backing file system needs the second level of stacking; where the
@@ -139,7 +139,7 @@ func TestPassthroughOnAStackedFileSystem(t *testing.T) {
 			t.Skipf("no overlayfs here: %v", err)
 		}
 		t.Cleanup(func() { // the kernel drops registered files a moment after the connection has ended
-			require.Eventually(t, func() bool { return unix.Unmount(merged, 0) == nil }, 10*time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { return unix.Unmount(merged, 0) == nil }, 30*time.Second, time.Millisecond)
 		})
 		root, err := unix.Open(merged, unix.O_PATH|unix.O_CLOEXEC, 0)
 		require.NoError(t, err)

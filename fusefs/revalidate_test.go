@@ -132,7 +132,7 @@ func TestAMovedNameIsKeptAsItsNewPlaceSays(t *testing.T) {
 	write(t, v.in("d/f"), "old")
 	require.NoError(t, os.Rename(v.in("d/f"), v.in("e/f")))
 	require.NoError(t, os.Remove(v.raw("e/f")))
-	require.Eventually(t, func() bool { return errors.Is(unix.Access(v.in("e/f"), unix.F_OK), syscall.ENOENT) }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return errors.Is(unix.Access(v.in("e/f"), unix.F_OK), syscall.ENOENT) }, 30*time.Second, time.Millisecond)
 }
 
 // Permissions that are removed behind the view are gone at once where the path is looked up each

@@ -233,7 +233,7 @@ func TestMappedStoresAreSeenInTheTimes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			v := mountView(t, opt)
 			write(t, v.in("f"), strings.Repeat("x", 8192))
-			require.Eventually(t, func() bool { return v.g.tickets() == 0 }, 5*time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { return v.g.tickets() == 0 }, 30*time.Second, time.Millisecond)
 			before := lstat(t, v.in("f")) // cached now, for an hour
 			f, err := os.OpenFile(v.in("f"), os.O_RDWR, 0)
 			require.NoError(t, err)

@@ -98,7 +98,7 @@ func TestTenViewsUnderLoadKeepEveryByteAndNothingElse(t *testing.T) {
 func forgotten(t *testing.T, views []*view) {
 	t.Helper()
 	for _, v := range views {
-		require.Eventually(t, func() bool { return v.g.tickets() == 0 }, 10*time.Second, time.Millisecond, "files are released")
+		require.Eventually(t, func() bool { return v.g.tickets() == 0 }, 30*time.Second, time.Millisecond, "files are released")
 	}
 	left := ""
 	require.Eventually(t, func() bool {

@@ -43,7 +43,7 @@ func TestWritersAreFoundWhenAnObjectIsPublished(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, f.Close())
 			if name == "hybrid" && v.fs.Passthrough() {
-				require.Eventually(t, func() bool { return v.g.tickets() == 0 }, 5*time.Second, time.Millisecond,
+				require.Eventually(t, func() bool { return v.g.tickets() == 0 }, 30*time.Second, time.Millisecond,
 					"if this fails, tickets have come to cover mappings too")
 			}
 			// Above an overlay the mapping holds the file of the upper layer, which the caller has to ask about.

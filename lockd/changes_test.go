@@ -34,7 +34,7 @@ func TestChangesOfLeases(t *testing.T) {
 			defer mu.Unlock()
 			l, ok := all[key]
 			return ok && l.Granted == granted && l.Held == held
-		}, 10*time.Second, 5*time.Millisecond, key)
+		}, 30*time.Second, 5*time.Millisecond, key)
 	}
 	one := join(t, path, "one")
 	for i := range 3 { // the first by the server, the others by the client itself
@@ -65,7 +65,7 @@ func TestChangesOfLeases(t *testing.T) {
 	s.wakeChanges()
 	s.mu.Unlock()
 	is("two same", true, false)
-	require.Eventually(t, func() bool { mu.Lock(); defer mu.Unlock(); return missed["flood"] > 7000 }, 10*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { mu.Lock(); defer mu.Unlock(); return missed["flood"] > 7000 }, 30*time.Second, 5*time.Millisecond)
 	require.Zero(t, missed["two"])
 	require.Zero(t, missed["one"])
 }

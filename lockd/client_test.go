@@ -293,7 +293,7 @@ func TestRestartedServerKnowsWhatWasReclaimed(t *testing.T) {
 func TestManyLeasesAreReclaimed(t *testing.T) {
 	path := socket(t)
 	s := serve(t, path)
-	a := join(t, path, "ann")
+	a := join(t, path, "ann", holds(Hold(time.Hour))) // on a busy machine this takes longer than the default hold
 	const n = 5000
 	long := string(make([]byte, 0))
 	for range 200 {
@@ -316,12 +316,12 @@ func TestManyLeasesAreReclaimed(t *testing.T) {
 
 func TestUnreachableServerFailsClosedWithinTheBound(t *testing.T) {
 	path := socket(t)
-	quick := func(c *Client) { c.Bound = 300 * time.Millisecond }
+	quick := func(c *Client) { c.Bound = time.Second }
 	a := enter(t, path, "ann", quick)
 	start := time.Now()
 	_, err := a.Acquire(t.Context(), Request{Paths: []string{"f"}})
 	require.ErrorIs(t, err, ErrUnavailable)
-	require.GreaterOrEqual(t, time.Since(start), 300*time.Millisecond)
+	require.GreaterOrEqual(t, time.Since(start), time.Second)
 
 	s := serve(t, path)
 	soon(t, a.connected)
@@ -350,7 +350,7 @@ func TestFrozenServer(t *testing.T) {
 	s := serve(t, socket(t))
 	lost := make(chan string, 1)
 	a := join(t, s.Path, "ann", func(c *Client) {
-		c.Bound, c.Heartbeat, c.StaleTimeout = 200*time.Millisecond, 100*time.Millisecond, time.Second
+		c.Bound, c.Heartbeat, c.StaleTimeout = 2*time.Second, 100*time.Millisecond, time.Second
 		c.OnLost = func(_ []string, why string) { lost <- why }
 	})
 	tk := acquire(t, a, "f")
@@ -375,10 +375,10 @@ func TestCrashedAgentsLeasesAreFreedAfterTheStaleTimeout(t *testing.T) {
 	s := serve(t, socket(t), func(s *Server) { s.StaleTimeout = stale })
 	a, b := join(t, s.Path, "ann", holds(HoldMerge)), join(t, s.Path, "bob", waits(10*time.Second))
 	acquire(t, a, "f")
+	start := time.Now() // the server sees the end of the connection before crash returns
 	a.crash()
-	start := time.Now()
 	acquire(t, b, "f")
-	require.GreaterOrEqual(t, time.Since(start), stale-50*time.Millisecond)
+	require.GreaterOrEqual(t, time.Since(start), stale)
 	require.Empty(t, heldPaths(s, "ann"))
 }
 
@@ -386,20 +386,20 @@ func TestCrashedAgentsLeasesAreFreedAfterTheStaleTimeout(t *testing.T) {
 // whatever it was configured with.
 func TestTheShorterStaleTimeoutCounts(t *testing.T) {
 	path := socket(t)
-	s := serve(t, path, func(s *Server) { s.StaleTimeout = 1500 * time.Millisecond })
+	s := serve(t, path, func(s *Server) { s.StaleTimeout = 3 * time.Second })
 	lost := make(chan []string, 1)
 	a := join(t, path, "ann", func(c *Client) {
-		c.Bound = 500 * time.Millisecond
+		c.Bound = time.Second
 		c.OnLost = func(paths []string, _ string) { lost <- paths }
 	})
 	tk := acquire(t, a, "f", "g")
-	time.Sleep(2 * time.Second)
+	time.Sleep(3500 * time.Millisecond)
 	require.True(t, tk.Valid(), "pings keep it alive")
 	start := time.Now()
 	require.NoError(t, s.Close())
 	acquire(t, a, "f").Done()
 	require.Equal(t, []string{"f", "g"}, <-lost)
-	require.Less(t, time.Since(start), 10*time.Second)
+	require.Less(t, time.Since(start), DefaultStaleTimeout)
 	require.False(t, tk.Valid())
 	_, err := a.Acquire(t.Context(), Request{Paths: []string{"f"}})
 	require.ErrorIs(t, err, ErrUnavailable)
@@ -598,7 +598,7 @@ func TestOneAgentsManyProcesses(t *testing.T) {
 func TestHoldersOfAPath(t *testing.T) {
 	s := serve(t, socket(t))
 	a := join(t, s.Path, "ann")
-	b := join(t, s.Path, "bob", func(c *Client) { c.Bound = 500 * time.Millisecond })
+	b := join(t, s.Path, "bob", func(c *Client) { c.Bound = 2 * time.Second })
 	_, err := a.Acquire(t.Context(), Request{Trees: []string{"d"}, Op: "rename"})
 	require.NoError(t, err)
 	ls, err := b.Holders(t.Context(), "d/x")

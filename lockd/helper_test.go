@@ -76,7 +76,7 @@ func socket(t testing.TB) string {
 func join(t tb, path, agent string, opts ...func(*Client)) *Client {
 	t.Helper()
 	c := enter(t, path, agent, opts...)
-	require.Eventually(t, c.connected, 5*time.Second, time.Millisecond)
+	require.Eventually(t, c.connected, 30*time.Second, time.Millisecond)
 	return c
 }
 
@@ -147,7 +147,7 @@ func conflict(t tb, c *Client, paths ...string) *ConflictError {
 // soon asserts something that another goroutine is about to make true.
 func soon(t tb, what func() bool) {
 	t.Helper()
-	require.Eventually(t, what, 10*time.Second, time.Millisecond)
+	require.Eventually(t, what, 30*time.Second, time.Millisecond)
 }
 
 func heldPaths(s *Server, holder string) []string {

@@ -34,7 +34,7 @@ func dialAsStranger(path string) int {
 		fmt.Println("dial:", err)
 		return 0
 	}
-	if err := c.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
 		return 3
 	}
 	buf, err := appendFrame(nil, &message{Type: msgHello, Version: 1, Agent: "x", Workspace: ws, Session: "1", Secret: "1"})
@@ -133,7 +133,7 @@ func dial(t testing.TB, path string) *raw {
 	c, err := net.Dial("unix", path)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
-	require.NoError(t, c.SetDeadline(time.Now().Add(10*time.Second)))
+	require.NoError(t, c.SetDeadline(time.Now().Add(30*time.Second)))
 	return &raw{t, c, bufio.NewReader(c)}
 }
 

@@ -171,7 +171,7 @@ func FuzzServer(f *testing.F) {
 		nc, err := net.Dial("unix", s.Path)
 		require.NoError(t, err)
 		r := &raw{t, nc, bufio.NewReader(nc)}
-		require.NoError(t, nc.SetDeadline(time.Now().Add(10*time.Second)))
+		require.NoError(t, nc.SetDeadline(time.Now().Add(30*time.Second)))
 		r.hello("evil")
 		_, _ = nc.Write(b) // it may hang up in the middle
 		require.NoError(t, nc.(*net.UnixConn).CloseWrite())

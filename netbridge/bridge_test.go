@@ -56,7 +56,7 @@ func hear(c net.Conn, err error) (string, error) {
 		return "", err
 	}
 	defer c.Close()
-	if err := c.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
+	if err := c.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
 		return "", err
 	}
 	b, err := io.ReadAll(c)
@@ -66,7 +66,7 @@ func hear(c net.Conn, err error) (string, error) {
 // dial gives up after a time that no answer within one kernel takes.
 func dial(t testing.TB, ns *NS, addr string) (string, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	return hear(ns.Dial(ctx, "tcp", addr))
 }

@@ -40,14 +40,14 @@ func hostService(t *testing.T, text string) uint16 {
 
 func readFrom(t *testing.T, ns *NS, addr netip.AddrPort) (string, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	c, err := ns.Dial(ctx, "tcp", addr.String())
 	if err != nil {
 		return "", err
 	}
 	defer c.Close()
-	require.NoError(t, c.SetDeadline(time.Now().Add(5*time.Second)))
+	require.NoError(t, c.SetDeadline(time.Now().Add(20*time.Second)))
 	got, err := io.ReadAll(c)
 	return string(got), err
 }

@@ -139,7 +139,7 @@ func runProcess(t testing.TB, s *Sandbox, p Process) (string, int) {
 	select {
 	case text := <-out:
 		return strings.TrimSpace(text), code
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatalf("%v left its output open", p.Args)
 		return "", 0
 	}

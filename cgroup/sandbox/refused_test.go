@@ -198,7 +198,7 @@ for t in all: t.join()
 			require.NotZero(t, code)
 			require.Contains(t, out, "ok")
 			require.Contains(t, out, "Operation not permitted")
-			require.Less(t, time.Since(before), 10*time.Second)
+			require.Less(t, time.Since(before), time.Minute)
 		}
 	}
 	code, err := flood.Wait()
@@ -227,7 +227,7 @@ func TestACallWithoutAnAnswerEndsWithItsSandbox(t *testing.T) {
 	parent := startParent(t, cfg)
 	require.NoError(t, parent.Process.Signal(unix.SIGSTOP))
 	require.NoError(t, os.WriteFile(filepath.Join(cfg.HomeDir, "try"), nil, 0o644))
-	require.Eventually(t, func() bool { return hostProcesses("unshare -U sleep 54321") == 1 }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return hostProcesses("unshare -U sleep 54321") == 1 }, 30*time.Second, 10*time.Millisecond)
 	time.Sleep(200 * time.Millisecond)
 	require.Equal(t, 1, hostProcesses("unshare -U sleep 54321"), "it waits")
 	require.NoFileExists(t, filepath.Join(cfg.HomeDir, "answered"))

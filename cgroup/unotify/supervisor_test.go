@@ -59,7 +59,7 @@ func run(t *testing.T, d *Supervisor) {
 		select {
 		case err := <-done:
 			require.NoError(t, err)
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatal("the supervisor does not stop")
 		}
 		require.NoError(t, d.Close())
@@ -170,7 +170,7 @@ func TestListenersEndWithTheirThreads(t *testing.T) {
 	for range 50 {
 		wait(t, asking(t, d, func() { require.Equal(t, unix.EPERM, getppid()) }))
 	}
-	require.Eventually(t, func() bool { return descriptors(t) <= before }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return descriptors(t) <= before }, 30*time.Second, 10*time.Millisecond)
 }
 
 func descriptors(t *testing.T) int {
@@ -211,8 +211,8 @@ func TestASupervisorTakesListenersOfItsOwnProcessOnly(t *testing.T) {
 	_, err = w.Write([]byte("x"))
 	require.NoError(t, err)
 	wait(t, asking(t, d, func() { require.Equal(t, unix.EPERM, getppid()) }))
-	require.Eventually(t, func() bool { return len(calls) == 1 }, 10*time.Second, time.Millisecond)
-	require.Eventually(t, func() bool { return descriptors(t) <= before+2 }, 10*time.Second, 10*time.Millisecond, "the pipe's, and no others")
+	require.Eventually(t, func() bool { return len(calls) == 1 }, 30*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return descriptors(t) <= before+2 }, 30*time.Second, 10*time.Millisecond, "the pipe's, and no others")
 }
 
 // A flood is answered at the supervisor's own pace, and who calls besides is not kept
@@ -247,7 +247,7 @@ func TestAFloodIsSlowedDown(t *testing.T) {
 	t.Logf("%d calls in %s; another waited %s", refused.Load(), time.Since(start), waited)
 	require.LessOrEqual(t, refused.Load(), most)
 	require.Greater(t, refused.Load(), int64(burst), "and continues")
-	require.Less(t, waited, 5*time.Second)
+	require.Less(t, waited, 30*time.Second)
 }
 
 func TestPace(t *testing.T) {

@@ -262,5 +262,5 @@ func TestAStateThatCannotBeSavedRefusesChangesAndHealsByItself(t *testing.T) {
 		defer w.mem.mu.Unlock()
 		return w.mem.kept[0].Status == api.StatusStopped
 	}, 30*time.Second, 10*time.Millisecond)
-	require.Eventually(t, func() bool { return len(w.Warnings()) == 0 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(w.Warnings()) == 0 }, 30*time.Second, time.Millisecond)
 }

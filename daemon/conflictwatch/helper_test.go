@@ -24,7 +24,7 @@ import (
 
 const (
 	nobody = 65534
-	soon   = 30 * time.Second // soon bounds a wait; it is no assertion on speed
+	soon   = 3 * time.Minute // soon bounds a wait; it is no assertion on speed
 )
 
 func needRoot(t testing.TB) {

@@ -84,7 +84,7 @@ func TestADiskThatIsFullIsReportedAndBudgetsHold(t *testing.T) {
 	e.mu.Unlock()
 	status, _ := e.post("/anthropic/v1/messages", `{"model":"m","max_tokens":10}`)
 	require.Equal(t, 200, status)
-	require.Eventually(t, func() bool { c, _ := afterKill(t, dir); return c.Output == 40 && c.Refused == 1 && c.Requests == 5 }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { c, _ := afterKill(t, dir); return c.Output == 40 && c.Refused == 1 && c.Requests == 5 }, 30*time.Second, 10*time.Millisecond)
 	require.ErrorIs(t, os.WriteFile(fill, make([]byte, 1<<20), 0o600), syscall.ENOSPC)
 	require.Eventually(t, func() bool { // the last page of the file has room for some
 		e.post("/anthropic/v1/messages", `{"model":"m","max_tokens":10}`)

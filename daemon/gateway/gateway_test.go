@@ -238,7 +238,7 @@ func TestACancelledRequestEndsAtTheServiceAndIsCounted(t *testing.T) {
 	cancel()
 	require.NoError(t, resp.Body.Close())
 	<-gone
-	require.Eventually(t, func() bool { return e.total().Requests == 1 }, 10*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return e.total().Requests == 1 }, 30*time.Second, 5*time.Millisecond)
 	c := e.total()
 	require.Equal(t, int64(1), c.Cut)
 	require.Equal(t, usage.Tokens{Input: 40, Output: 4}, c.Tokens, "what was reported, and one token for each event")
@@ -270,7 +270,7 @@ func TestTheCountsAreThoseOfTheService(t *testing.T) {
 		require.NoError(t, resp.Body.Close())
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		require.Eventually(t, func() bool { return e.total().Requests == int64(s.requests) }, 10*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return e.total().Requests == int64(s.requests) }, 30*time.Second, time.Millisecond)
 		require.Equal(t, s.tokens, e.total().Tokens)
 	})
 }

@@ -210,7 +210,7 @@ func TestAnAnswerThatStopsIsCut(t *testing.T) {
 	require.Error(t, err, "the agent sees that it is cut")
 	require.NoError(t, resp.Body.Close())
 	<-gone
-	require.Eventually(t, func() bool { return e.total().Cut == 1 }, 10*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return e.total().Cut == 1 }, 30*time.Second, 5*time.Millisecond)
 	require.Equal(t, int64(40), e.total().Input)
 }
 

@@ -45,7 +45,7 @@ func TestLocksThatGitTakes(t *testing.T) {
 		}
 		require.Equal(t, c.want, got, c.line)
 	}
-	require.Eventually(t, func() bool { r.locks.mu.Lock(); defer r.locks.mu.Unlock(); return len(r.locks.held) == 0 }, 10*time.Second, 10*time.Millisecond,
+	require.Eventually(t, func() bool { r.locks.mu.Lock(); defer r.locks.mu.Unlock(); return len(r.locks.held) == 0 }, 30*time.Second, 10*time.Millisecond,
 		"every lock was given back")
 	require.Empty(t, lockFiles(t, r.bare))
 	r.must(r.bare, "git fsck --full --strict")
