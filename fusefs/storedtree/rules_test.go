@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -82,8 +83,12 @@ func TestRulesCountAtOnce(t *testing.T) {
 		_, err := os.Stat(path("none"))
 		require.ErrorIs(t, err, fs.ErrNotExist)
 	}
-	see()
-	require.True(t, r.saw(os.Getpid()), "rules see who reads")
+	func() { // the kernel names the thread
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		see()
+		require.True(t, r.saw(unix.Gettid()), "rules see who reads")
+	}()
 	open, err := os.Open(path("a"))
 	require.NoError(t, err)
 	defer open.Close()
