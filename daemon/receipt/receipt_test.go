@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -137,6 +138,54 @@ func TestPropertyEveryChangeIsFound(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, whole, 0o600))
 	require.True(t, verified(t, s, "").Intact)
 	require.NoError(t, s.Close())
+}
+
+// TestTheFirstBrokenEntryIsNamed, at whatever place of which log the damage is, and also if there is more of it.
+func TestTheFirstBrokenEntryIsNamed(t *testing.T) {
+	dir := t.TempDir()
+	s := store(dir)
+	note(t, s, "", 8)
+	note(t, s, "claude", 8)
+	require.NoError(t, s.Close())
+	change := func(l []string, at ...int) []string {
+		for _, i := range at {
+			l[i] = strings.Replace(l[i], `"time":"`, `"time":"1`, 1)
+		}
+		return l
+	}
+	for _, log := range []string{"", "claude"} {
+		path := filepath.Join(dir, mainDir, fileName(1))
+		if log != "" {
+			path = filepath.Join(dir, agentsDir, log, fileName(1))
+		}
+		whole, err := os.ReadFile(path)
+		require.NoError(t, err)
+		for _, c := range []struct {
+			name string
+			seq  []uint64 // the broken entry, or the one that is found in its place
+			edit func(l []string) []string
+		}{
+			{"the first is changed", []uint64{1}, func(l []string) []string { return change(l, 1) }},
+			{"one in the middle is changed", []uint64{4}, func(l []string) []string { return change(l, 4) }},
+			{"the last is changed", []uint64{8}, func(l []string) []string { return change(l, 8) }},
+			{"several are changed", []uint64{3}, func(l []string) []string { return change(l, 7, 3, 5) }},
+			{"a hash is changed", []uint64{2}, func(l []string) []string { l[2] = zero + l[2][len(zero):]; return l }},
+			{"one is removed", []uint64{5, 6}, func(l []string) []string { return slices.Delete(l, 5, 6) }},
+			{"one is there twice", []uint64{5, 4}, func(l []string) []string { return slices.Insert(l, 5, l[4]) }},
+			{"two are swapped", []uint64{6, 7}, func(l []string) []string { l[6], l[7] = l[7], l[6]; return l }},
+			{"a removed one and a changed one after it", []uint64{2, 3}, func(l []string) []string { return change(slices.Delete(l, 2, 3), 5) }},
+		} {
+			lines := strings.SplitAfter(strings.TrimSuffix(string(whole), "\n"), "\n")
+			require.Greater(t, len(lines), 8)
+			require.NoError(t, os.WriteFile(path, []byte(strings.Join(c.edit(lines), "")+"\n"), 0o600))
+			check := verified(t, store(dir), "")
+			require.NotNil(t, check.Broken, "%s in %q", c.name, log)
+			require.Equal(t, log, check.Broken.Log, c.name)
+			require.Contains(t, c.seq, check.Broken.Seq, "%s in %q: %s", c.name, log, check.Broken.Why)
+		}
+		require.NoError(t, os.WriteFile(path, whole, 0o600))
+	}
+	require.True(t, verified(t, store(dir), "").Intact)
 }
 
 func TestRemovedInsertedAndReplacedEntriesAreFound(t *testing.T) {
