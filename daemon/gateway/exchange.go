@@ -106,6 +106,7 @@ func (x *exchange) answered(resp *http.Response) error {
 	}
 	media, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	x.meter = usage.NewMeter(format, err == nil && media == "text/event-stream", len(x.body))
+	x.meter.Room = x.g.answers
 	x.source, x.in = resp.Body, x.s.redact(resp.Body)
 	resp.Body = x
 	x.silent.bound(x.g.silence)

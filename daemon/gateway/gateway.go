@@ -31,6 +31,7 @@ const (
 	maxRequests = 64       // requests at a time
 	maxBody     = 32 << 20 // bytes of a request
 	maxBodies   = 64 << 20 // bytes of all requests that are being read or sent
+	maxAnswers  = 32 << 20 // bytes of all answers that are held until their usage is read
 	maxHeader   = 64 << 10 // bytes of a request's header
 	headerTime  = 10 * time.Second
 	bodyTime    = time.Minute
@@ -85,6 +86,7 @@ type Gateway struct {
 	bodyTime time.Duration
 	slots    chan struct{}
 	bodies   *semaphore.Weighted
+	answers  *semaphore.Weighted
 	server   *http.Server
 	served   chan struct{}
 	ctx      context.Context // until Close
@@ -111,7 +113,7 @@ func New() *Gateway {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Gateway{ctx: ctx, cancel: cancel, spent: spent{questions: map[string]*question{}}, Stop: func(budget.State) {}, ShareWanted: func() {}, ShareRaised: func(budget.State, float64) {},
 		Ask: func(context.Context, budget.State, float64) (float64, error) { return 0, nil }, Task: func() string { return "" }, Reached: func(budget.State) {}, Limited: func(string, time.Time) {}, Rekeyed: func(string) {}, Uncounted: func(error) {}, KeyRefused: func(string) {}, Called: func(Call) {}, Log: slog.Default(), Now: time.Now,
-		silence: silenceTime, renew: renewTime, bodyTime: bodyTime, refusals: map[string]refusal{}, sent: make(chan struct{}), slots: make(chan struct{}, maxRequests), bodies: semaphore.NewWeighted(maxBodies), services: map[string]*service{}, web: map[string]*webService{}, webRates: map[string]*budget.Rate{}, reached: map[string]int{}}
+		silence: silenceTime, renew: renewTime, bodyTime: bodyTime, refusals: map[string]refusal{}, sent: make(chan struct{}), slots: make(chan struct{}, maxRequests), bodies: semaphore.NewWeighted(maxBodies), answers: semaphore.NewWeighted(maxAnswers), services: map[string]*service{}, web: map[string]*webService{}, webRates: map[string]*budget.Rate{}, reached: map[string]int{}}
 }
 
 // Set replaces the services and the budget. Answers that are open continue with what they began with.

@@ -1,8 +1,11 @@
 package gateway
 
 import (
+	"bytes"
+	"compress/gzip"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -76,4 +79,53 @@ func used(t *testing.T) (memory int64, fds int) {
 	list, err := os.ReadDir("/proc/self/fd")
 	require.NoError(t, err)
 	return int64(m.HeapInuse + m.StackInuse), len(list)
+}
+
+// TestAnswersThatAreHeldAreBounded: documents that do not end, of which the usage would be read, and bombs.
+func TestAnswersThatAreHeldAreBounded(t *testing.T) {
+	var bomb bytes.Buffer
+	z := gzip.NewWriter(&bomb)
+	_, err := z.Write(bytes.Repeat([]byte(" "), 6<<20))
+	require.NoError(t, err)
+	require.NoError(t, z.Close())
+	for name, c := range map[string]struct {
+		header http.Header
+		body   []byte
+		size   int64 // that the agent gets
+	}{
+		"documents":       {nil, bytes.Repeat([]byte(" "), 7<<19), 7 << 19},
+		"lines":           {http.Header{"Content-Type": {"text/event-stream"}}, append([]byte("data: "), bytes.Repeat([]byte("x"), 7<<19-6)...), 7 << 19},
+		"bombs":           {http.Header{"Content-Encoding": {"gzip"}}, bomb.Bytes(), 6 << 20},
+		"bombs of a line": {http.Header{"Content-Encoding": {"gzip"}, "Content-Type": {"text/event-stream"}}, bomb.Bytes(), 6 << 20},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStandIn(t)
+			hold := make(chan struct{})
+			s.handle = func(w http.ResponseWriter, r *http.Request) {
+				maps.Copy(w.Header(), c.header)
+				_, _ = w.Write(c.body)
+				w.(http.Flusher).Flush()
+				<-hold
+			}
+			defer close(hold)
+			e := newEndpoint(t, all(s.URL))
+			heap, _ := used(t)
+			var wg sync.WaitGroup
+			var bodies []io.Closer
+			for range maxRequests {
+				resp := e.do("POST", "/anthropic/v1/messages", `{"model":"m"}`)
+				bodies = append(bodies, resp.Body)
+				wg.Go(func() { _, _ = io.CopyN(io.Discard, resp.Body, c.size) })
+			}
+			wg.Wait()
+			grown, _ := used(t)
+			grown -= heap
+			t.Logf("%d answers: %.1f MiB of memory, with the service and the agent", maxRequests, float64(grown)/(1<<20))
+			require.Less(t, grown, int64(maxAnswers+maxAnswers/2+24<<20))
+			for _, b := range bodies {
+				require.NoError(t, b.Close())
+			}
+			require.Eventually(t, func() bool { return len(e.slots) == 0 && e.answers.TryAcquire(maxAnswers) }, time.Minute, time.Millisecond, "all of it is free again")
+		})
+	}
 }

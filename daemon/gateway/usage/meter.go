@@ -18,15 +18,30 @@ const bytesPerToken = 3
 // estimated as text of 4 bytes a token: an event is one token at least.
 var around = map[provider.Format]int{provider.FormatMessages: 128, provider.FormatChat: 400, provider.FormatResponses: 400, provider.FormatGemini: 800}
 
+// freeKept is what a Meter holds without asking Room, in bytes: nearly all events are shorter.
+const freeKept = 64 << 10
+
+// Room bounds what several Meters hold together, in bytes; *semaphore.Weighted is one.
+type Room interface {
+	TryAcquire(n int64) bool
+	Release(n int64)
+}
+
 // A Meter counts the tokens of one answer. It is used by one goroutine.
 type Meter struct {
+	// Room bounds what it holds with others; nil: MaxKept alone does. What finds none is estimated, as what is longer
+	// than MaxKept. End returns it.
+	Room Room
+
 	format  provider.Format
 	stream  bool
 	request int // bytes of the request's body
 
 	size   int64  // bytes of the answer
 	kept   []byte // the document, or the line that has not ended
-	lost   bool   // it is longer than MaxKept
+	room   int64  // of Room, beside freeKept
+	lost   bool   // it is longer than MaxKept, or Room has no more
+	long   int64  // bytes of what is lost
 	tokens Tokens
 	final  bool  // the provider reported the whole answer
 	input  bool  // it reported the request
@@ -68,22 +83,50 @@ func (m *Meter) Write(p []byte) (int, error) {
 }
 
 func (m *Meter) keep(p []byte) {
-	if m.lost || len(m.kept)+len(p) > MaxKept {
-		m.kept, m.lost = nil, true
+	if m.lost || !m.reserve(len(m.kept)+len(p)) {
+		m.long += int64(len(m.kept) + len(p))
+		m.drop()
+		m.lost = true
 		return
 	}
 	m.kept = append(m.kept, p...)
 }
 
+// reserve reports whether n bytes can be held. It asks for twice as much as it has.
+func (m *Meter) reserve(n int) bool {
+	have := freeKept + m.room
+	switch {
+	case n > MaxKept:
+		return false
+	case m.Room == nil || int64(n) <= have:
+		return true
+	}
+	more := min(max(int64(n), 2*have), MaxKept) - have
+	if !m.Room.TryAcquire(more) {
+		return false
+	}
+	m.room += more
+	return true
+}
+
+// drop holds nothing any more.
+func (m *Meter) drop() {
+	m.kept = nil
+	if m.room > 0 {
+		m.Room.Release(m.room)
+		m.room = 0
+	}
+}
+
 func (m *Meter) endLine() {
 	if m.lost {
-		m.events += MaxKept / 4 // it is longer
+		m.events += 1 + m.long/4
 	} else {
 		m.line(m.kept)
 	}
-	m.kept, m.lost = m.kept[:0], false
-	if cap(m.kept) > 64<<10 {
-		m.kept = nil
+	m.kept, m.lost, m.long = m.kept[:0], false, 0
+	if cap(m.kept) > freeKept {
+		m.drop()
 	}
 }
 
@@ -137,7 +180,7 @@ func (m *Meter) End(cut bool) (t Tokens, estimated bool) {
 	case !m.stream && !m.lost:
 		m.document()
 	}
-	m.kept = nil
+	m.drop()
 	if m.final && (!cut || m.format != provider.FormatGemini) {
 		return m.tokens, false
 	}

@@ -137,3 +137,65 @@ func FuzzMeter(f *testing.F) {
 		}
 	})
 }
+
+// room is a Room.
+type room struct{ left, least int64 }
+
+func (r *room) TryAcquire(n int64) bool {
+	if n > r.left {
+		return false
+	}
+	r.left -= n
+	r.least = min(r.least, r.left)
+	return true
+}
+
+func (r *room) Release(n int64) { r.left += n }
+
+func TestAnswersShareARoom(t *testing.T) {
+	document := []byte(`{"data":"` + strings.Repeat("x", 1<<20) + `","usage":{"prompt_tokens":10}}`)
+	r := &room{left: 4 << 20, least: 4 << 20}
+	var all []*Meter
+	for range 6 {
+		m := NewMeter(provider.FormatChat, false, 30)
+		m.Room = r
+		for p := document; len(p) > 0; p = p[min(1000, len(p)):] {
+			_, _ = m.Write(p[:min(1000, len(p))])
+		}
+		all = append(all, m)
+	}
+	require.Less(t, r.left, int64(1<<20))
+	exact := 0
+	for _, m := range all {
+		got, estimated := m.End(false)
+		if !estimated {
+			exact++
+			require.Equal(t, Tokens{Input: 10}, got)
+		} else {
+			require.Equal(t, Tokens{Input: 11, Output: int64(len(document)) / bytesPerToken}, got, "it is not free")
+		}
+	}
+	require.Equal(t, 2, exact)
+	require.Equal(t, int64(4<<20), r.left, "all is returned")
+
+	// Events need none of it, a line that is longer does until it has ended, and one that finds none is estimated.
+	m := NewMeter(provider.FormatMessages, true, 30)
+	m.Room = r
+	r.least = r.left
+	for _, c := range []byte(start + delta) {
+		_, _ = m.Write([]byte{c})
+	}
+	require.Equal(t, r.left, r.least)
+	long := "data: " + strings.Repeat("x", 400_000)
+	_, _ = m.Write([]byte(long))
+	require.Less(t, r.left, int64(4<<20))
+	_, _ = m.Write([]byte("\n\n"))
+	require.Equal(t, int64(4<<20), r.left)
+	r.left = 0
+	_, _ = m.Write([]byte(long))
+	_, _ = m.Write([]byte("\n\n"))
+	got, estimated := m.End(true)
+	require.True(t, estimated)
+	require.Equal(t, Tokens{Input: 25, CacheRead: 4, CacheWrite: 3, Output: 1 + 1 + (400_000+6)/4}, got)
+	require.Zero(t, r.left)
+}
