@@ -198,7 +198,7 @@ func TestRandomKillsLoseAndDoubleNoCount(t *testing.T) {
 			stream() // polisd ends programs whose caller is gone
 		}
 		d.killShims()
-		d.eventually("the service has heard of it", func() bool { return service.open.Load() == 0 })
+		d.eventually("all connections of the service are closed", func() bool { return service.open.Load() == 0 })
 		if kills == 3 {
 			d.start()
 		}
