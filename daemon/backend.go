@@ -60,6 +60,7 @@ func (d *Daemon) warned() []string {
 			e := api.AsError(err)
 			out = append(out, string(e.Code)+": "+e.Message+"; "+e.Hint)
 		}
+		out = append(out, w.timeline.Faults(func(agent string) bool { _, err := d.agents.WorkspaceOf(agent); return err == nil })...)
 	}
 	if fault := d.totals.Fault(); fault != "" {
 		out = append(out, fault)

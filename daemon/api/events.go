@@ -227,6 +227,9 @@ const (
 	EventSnapshotRestored = "snapshot:restored"
 	// A snapshot was deleted; `data` has `snapshot`, `workspace` and `hash`.
 	EventSnapshotRemoved = "snapshot:removed"
+	// Checkpoints of an agent cannot be made, with the code of the reason (`STATE_NOT_SAVED`: the disk; `QUOTA`, `TOO_LARGE`: a
+	// limit), or, without a code, are made again; `data` has `workspace`.
+	EventCheckpoints = "agent:checkpoints"
 )
 
 // Workspaces and polisd.

@@ -14,6 +14,14 @@ import (
 // Checkpoint saves what has changed in an agent's files since its last checkpoint, and its index. If
 // nothing has, it makes none, and returns the last one and false.
 func (t *Timeline) Checkpoint(ctx context.Context, agent string, mark Mark) (api.Snapshot, bool, error) {
+	s, made, err := t.checkpointNow(ctx, agent, mark)
+	if made || err != nil { // where nothing has changed, nothing was written
+		t.noteFault(agent, err)
+	}
+	return s, made, err
+}
+
+func (t *Timeline) checkpointNow(ctx context.Context, agent string, mark Mark) (api.Snapshot, bool, error) {
 	if len(mark.Note) > maxNote {
 		return api.Snapshot{}, false, api.Errorf(api.CodeBadRequest, "note has %d bytes: at most %d", len(mark.Note), maxNote)
 	}

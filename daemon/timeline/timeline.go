@@ -74,6 +74,8 @@ type Timeline struct {
 	receipts  []record
 	recording bool
 	recorded  sync.WaitGroup
+	// faults are why agents have no new checkpoints.
+	faults map[string]*api.Error
 }
 
 // record is the file of a snapshot.
