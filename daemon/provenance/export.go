@@ -138,16 +138,17 @@ type used struct {
 	opens, more    bool
 }
 
-// used reads the log of an agent from its last merge to this one.
+// used reads what the log of an agent has from its last merge to this one. An entry is written after what it reports: an
+// open counts by its own time, and the sums of models, which come up to a minute later, by their task.
 func (s *Source) used(ctx context.Context, m *merge) (u used, err error) {
 	inputs, models := map[string]bool{}, map[string]bool{}
 	broken, err := s.Receipts.Each(ctx, func(log string) bool { return log == m.receipt.Agent }, func(_ string, r *receipt.Receipt) error {
-		if r.Time.Before(m.since) || r.Time.After(m.receipt.Time) {
+		if r.Time.Before(m.since) {
 			return nil
 		}
+		within := !r.Time.After(m.receipt.Time)
 		switch r.Type {
 		case api.ReceiptOpens:
-			u.opens = true
 			var d struct {
 				Opens []api.Open `json:"opens"`
 			}
@@ -155,7 +156,11 @@ func (s *Source) used(ctx context.Context, m *merge) (u used, err error) {
 				return fmt.Errorf("entry %s:%d: %w", m.receipt.Agent, r.Seq, err)
 			}
 			for _, o := range d.Opens {
+				if within = !o.Time.Before(m.since) && !o.Time.After(m.receipt.Time); within {
+					u.opens = true
+				}
 				switch {
+				case !within:
 				case o.Write || inputs[o.Path]:
 				case len(inputs) == maxPaths:
 					u.more = true
@@ -166,9 +171,13 @@ func (s *Source) used(ctx context.Context, m *merge) (u used, err error) {
 		case api.EventModelUsed:
 			var d struct {
 				Models []string `json:"models"`
+				Task   string   `json:"task"`
 			}
 			if err := json.Unmarshal(r.Data, &d); err != nil {
 				return fmt.Errorf("entry %s:%d: %w", m.receipt.Agent, r.Seq, err)
+			}
+			if d.Task == "" && !within || d.Task != "" && !slices.Contains(m.data.Tasks, d.Task) {
+				return nil
 			}
 			for _, name := range d.Models {
 				models[name] = true

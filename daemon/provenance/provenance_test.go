@@ -68,15 +68,19 @@ func (c commits) Changes(context.Context, string, string) ([]git.Change, error) 
 // recorded are the receipts of an agent that worked twice, the second time with everything recorded.
 func recorded(t *testing.T) *logs {
 	l := &logs{entries: map[string][]receipt.Receipt{}}
+	at := func(n int) time.Time { return time.Unix(int64(1_700_000_000+n), 0) }
 	l.add(t, "", "ana", api.EventAgentCreated, 0, map[string]any{"base_type": "claude", "role": "docs", "policy": map[string]any{"read": []string{"**"}}})
 	l.add(t, "", "ana", api.EventTask, 1, map[string]any{"id": "ana.1", "prompt": "first"})
 	l.add(t, "", "ana", api.EventAgentMerged, 2, map[string]any{"merge_commit_sha": made, "target": "main", "branch": "agent/ana", "tasks": []string{"ana.1"}})
 	l.add(t, "", "ana", api.EventTask, 3, map[string]any{"id": "ana.2", "prompt": "second"})
 	l.add(t, "", "bob", api.EventTask, 3, map[string]any{"id": "bob.1", "prompt": "other"})
 	l.add(t, "", "ana", api.EventAgentMerged, 9, map[string]any{"merge_commit_sha": made, "target": "main", "branch": "agent/ana", "log": "/x/check.log", "tasks": []string{"ana.2"}})
-	l.add(t, "ana", "ana", api.ReceiptOpens, 5, map[string]any{"opens": []api.Open{{Path: "b", Op: "open"}, {Path: "a b", Op: "open"}, {Path: "b", Op: "open"}, {Path: "w", Op: "open-write", Write: true}}})
-	l.add(t, "ana", "ana", api.EventModelUsed, 6, map[string]any{"models": []string{"large", "small"}})
-	l.add(t, "ana", "ana", api.ReceiptOpens, 20, map[string]any{"opens": []api.Open{{Path: "later", Op: "open"}}})
+	l.add(t, "ana", "ana", api.ReceiptOpens, 5, map[string]any{"opens": []api.Open{{Time: at(5), Path: "b", Op: "open"}, {Time: at(5), Path: "w", Op: "open-write", Write: true}}})
+	l.add(t, "ana", "ana", api.EventModelUsed, 6, map[string]any{"models": []string{"small"}, "task": "ana.2"})
+	l.add(t, "ana", "ana", api.ReceiptOpens, 20, map[string]any{"opens": []api.Open{{Time: at(8), Path: "a b", Op: "open"}, {Time: at(9), Path: "b", Op: "open"}, {Time: at(20), Path: "later", Op: "open"}}})
+	l.add(t, "ana", "ana", api.EventModelUsed, 60, map[string]any{"models": []string{"large"}, "task": "ana.2"})
+	l.add(t, "ana", "ana", api.EventModelUsed, 60, map[string]any{"models": []string{"later"}, "task": "ana.3"})
+	l.add(t, "ana", "ana", api.EventModelUsed, 60, map[string]any{"models": []string{"later"}})
 	return l
 }
 
