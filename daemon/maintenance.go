@@ -14,6 +14,9 @@ import (
 	"polis/daemon/models"
 )
 
+// maxEnded bounds the agents whose task has ended and whose use of models is not reported yet.
+const maxEnded = 64
+
 // upkeep runs what the daemon does by itself. Maintenance has a scheduler of its own.
 type upkeep struct {
 	maintenance *maintain.Scheduler
@@ -33,6 +36,9 @@ func (d *Daemon) startUpkeep(ctx context.Context) {
 	u.wg.Go(func() { d.metrics.Follow(ctx, d.hub) })
 	u.wg.Go(func() { d.resumeRestores(ctx) })
 	u.models = d.modelReporter()
+	ended := make(chan string, maxEnded)
+	u.models.Ended = ended
+	u.wg.Go(func() { d.tellEnded(ctx, ended) })
 	u.wg.Go(func() { u.models.Run(ctx) })
 	clock := d.checkpointClock()
 	u.wg.Go(func() { clock.Run(ctx) })

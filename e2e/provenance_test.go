@@ -64,7 +64,8 @@ func TestTheProvenanceOfAMergeWithEverythingRecorded(t *testing.T) {
 	d.task("alice", askModel+`'{"model":"good-1"}' >/dev/null; cat docs/guide.md >/dev/null; git rm -q src/a.txt; `+commitOf("new.txt", "new"))
 	d.fate("alice", api.MergeMerged)
 	d.eventually("everything is recorded", func() bool {
-		return d.opened("alice", "open", "docs/guide.md") != nil && strings.Contains(d.must("--json", "receipts", "show", "alice", "--type", api.EventModelUsed), "good-1")
+		return d.opened("alice", "open", "docs/guide.md") != nil && strings.Contains(d.must("--json", "receipts", "show", "alice", "--type", api.EventModelUsed), "good-1") &&
+			len(d.receipts("--type", api.EventAgentMerged).Receipts) == 1
 	})
 	out := d.must("receipts", "export", "--format", "in-toto")
 	require.Equal(t, 1, strings.Count(out, "\n"))

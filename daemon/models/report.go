@@ -31,6 +31,7 @@ type Reporter struct {
 	Publish func(api.Event)
 	Log     *slog.Logger
 	Now     func() time.Time
+	Ended   <-chan string // agents whose task has ended: they are reported on at once; nil for none
 
 	places map[string]Place // of the last round, by agent
 	told   map[string]map[string]int64
@@ -44,6 +45,8 @@ func (r *Reporter) Run(ctx context.Context) {
 		select {
 		case <-t.C:
 			r.Round()
+		case name := <-r.Ended:
+			r.one(name)
 		case <-ctx.Done():
 			return
 		}
@@ -67,6 +70,19 @@ func (r *Reporter) Round() {
 	}
 	maps.DeleteFunc(told, func(name string, _ map[string]int64) bool { _, ok := now[name]; return !ok })
 	r.places, r.told = now, told
+}
+
+// one reports on the agent of a name, if there is one.
+func (r *Reporter) one(name string) {
+	all := r.Agents()
+	i := slices.IndexFunc(all, func(p Place) bool { return p.Agent == name })
+	if i < 0 {
+		return
+	}
+	if r.told == nil {
+		r.places, r.told = map[string]Place{}, map[string]map[string]int64{}
+	}
+	r.places[name], r.told[name] = all[i], r.agent(all[i], r.told[name])
 }
 
 // agent reports on one agent. before are the requests that were reported, by task or day.

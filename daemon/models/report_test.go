@@ -1,6 +1,7 @@
 package models
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
@@ -80,4 +81,26 @@ func TestManyTasksOfOneAgentAreReportedInTurn(t *testing.T) {
 		r.Round()
 		require.Equal(t, want, n)
 	}
+}
+
+// TestTheUseOfATaskIsReportedAtItsEnd: receipts have it before anybody asks for those of the merge.
+func TestTheUseOfATaskIsReportedAtItsEnd(t *testing.T) {
+	at := Place{"ana", "shop", t.TempDir()}
+	l, err := ledger.Open(at.Dir)
+	require.NoError(t, err)
+	require.NoError(t, l.Add(ledger.Row{Key: ledger.Key{Day: "2026-03-02", Task: "ana.1", Service: "s", Model: "m"}, Counts: ledger.Counts{Requests: 1}}))
+	ended, got := make(chan string), make(chan api.Event, 8)
+	r := &Reporter{Book: new(Book), Agents: func() []Place { return []Place{at} }, Publish: func(e api.Event) { got <- e }, Log: slog.New(slog.DiscardHandler),
+		Now: func() time.Time { return time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC) }, Ended: ended}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); r.Run(ctx) }()
+	ended <- "nobody"
+	ended <- "ana"
+	require.Equal(t, "ana.1", (<-got).Data["task"])
+	ended <- "ana"
+	cancel()
+	<-done
+	r.Round()
+	require.Empty(t, got, "nothing has changed since")
 }
