@@ -3,6 +3,7 @@ package lockd
 import (
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"time"
 )
@@ -31,6 +32,8 @@ const (
 	maxOut = 1 << 16
 	// sendTimeout is how long the peer may leave its socket buffer full.
 	sendTimeout = 2 * time.Second
+	// sendPart is how much is sent within that time at the most, in bytes.
+	sendPart = 64 << 10
 )
 
 func newLink(conn net.Conn, name string) *link {
@@ -124,11 +127,15 @@ func (l *link) send(batch []*message) error {
 	if cap(buf) > maxFrame {
 		l.buf = nil // free the memory of a large message
 	}
-	if err := l.conn.SetWriteDeadline(time.Now().Add(sendTimeout)); err != nil {
-		return fmt.Errorf("send to %s: %w", l.name, err)
-	}
-	if _, err := l.conn.Write(buf); err != nil {
-		return fmt.Errorf("send to %s: %w", l.name, err)
+	// The bound is for a peer that stands still. The claims of thousands of leases take longer in all
+	// on a busy machine; if they were cut off, the next connection would begin with them again.
+	for part := range slices.Chunk(buf, sendPart) {
+		if err := l.conn.SetWriteDeadline(time.Now().Add(sendTimeout)); err != nil {
+			return fmt.Errorf("send to %s: %w", l.name, err)
+		}
+		if _, err := l.conn.Write(part); err != nil {
+			return fmt.Errorf("send to %s: %w", l.name, err)
+		}
 	}
 	return nil
 }
