@@ -83,7 +83,7 @@ func TestManyTasksOfOneAgentAreReportedInTurn(t *testing.T) {
 	}
 }
 
-// TestTheUseOfATaskIsReportedAtItsEnd: receipts have it before anybody asks for those of the merge.
+// TestTheUseOfATaskIsReportedAtItsEnd: receipts have it soon after the merge.
 func TestTheUseOfATaskIsReportedAtItsEnd(t *testing.T) {
 	at := Place{"ana", "shop", t.TempDir()}
 	l, err := ledger.Open(at.Dir)
