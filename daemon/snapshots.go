@@ -83,7 +83,11 @@ func (h snapshotHost) read(ctx context.Context, a agent.Held, act func(context.C
 	if err != nil {
 		return err
 	}
-	return act(ctx, timeline.Tree{Git: git, Root: files.Root, Written: files.Own, Branch: k.Branch, Commit: commit, Owner: snapshot.Owner{UID: a.WS.UID, GID: a.WS.GID}, Ignored: rules.Exempt, Changed: a.Invalidate, Rules: timeline.Stamp(exclude),
+	held, err := timeline.NewHeld(d.live().Snapshots.Ignored)
+	if err != nil {
+		return err
+	}
+	return act(ctx, timeline.Tree{Git: git, Held: held, Root: files.Root, Written: files.Own, Branch: k.Branch, Commit: commit, Owner: snapshot.Owner{UID: a.WS.UID, GID: a.WS.GID}, Ignored: rules.Exempt, Changed: a.Invalidate, Rules: timeline.Stamp(exclude),
 		Changes: func(ctx context.Context, since string) (timeline.Changes, error) {
 			return timeline.ChangesOf(a.Changes(ctx, wire.ChangesRequest{Since: since}))
 		},

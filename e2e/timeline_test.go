@@ -240,3 +240,26 @@ func TestACheckpointDoesNotResetABreaker(t *testing.T) {
 	require.NotEmpty(t, d.rewind("wild", "--to", found[0].Rewind).Before)
 	require.Len(t, glob(filepath.Join(a.WorktreePath, "many", "*")), 120)
 }
+
+// TestACheckpointHasIgnoredFilesThatAreConfigured: a file with passwords and a database come back with a rewind, and what
+// git ignores besides stays as it is.
+func TestACheckpointHasIgnoredFilesThatAreConfigured(t *testing.T) {
+	for _, kind := range []string{"full", "shared"} {
+		t.Run(kind, func(t *testing.T) {
+			d := startDaemon(t, options{config: fmt.Sprintf("[workspace]\nworktree = %q\n[snapshots]\nevery = \"0s\"\nignored = [\".env\", \"data/db/**\"]\n", kind)})
+			d.up()
+			d.add("alice")
+			d.sh("alice", `printf '.env\ndata/\ndeps/\n' > .gitignore; mkdir -p data/db/x deps sub; for f in .env sub/.env data/db/x/1 data/log deps/a; do echo old > $f; done`)
+			s := d.checkpoint("alice")
+			require.Equal(t, []string{".env", "data/db/**"}, s.Ignored)
+			d.sh("alice", `for f in .env sub/.env data/db/x/1 data/log deps/a; do echo new > $f; done; echo since > data/db/2; rm -r data/db/x`)
+			before := d.checkpoint("alice")
+			require.Empty(t, before.Whole, "only what changed is read")
+			state := `cat .env sub/.env data/db/x/1 data/log deps/a 2>&1 | tr '\n' ' '; ls data/db`
+			d.rewind("alice", "--to", s.ID)
+			require.Equal(t, "old old old new new x", strings.TrimSpace(d.sh("alice", state)))
+			d.rewind("alice", "--to", before.ID)
+			require.Contains(t, d.sh("alice", state), "new new cat: data/db/x/1: No such file or directory new new 2")
+		})
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -118,6 +119,7 @@ func snapshotView(s api.Snapshot) view {
 		f("commit", s.Commit)
 		f("mounted", s.MountedAt)
 		f("inside", s.MountedInside)
+		f("ignored", strings.Join(s.Ignored, " "))
 		if s.LeftOut > 0 {
 			p.warn("%d pipes, sockets or devices are not in it", s.LeftOut)
 		}

@@ -79,6 +79,8 @@ type Snapshot struct {
 	Bytes int64             `json:"bytes"` // of the files
 	// Added is how many bytes the store grew by.
 	Added int64 `json:"added_bytes"`
+	// Ignored are the patterns of files that git ignores and this snapshot has all the same ([snapshots] ignored).
+	Ignored []string `json:"ignored,omitempty"`
 	// LeftOut is the number of pipes, sockets and devices, which no snapshot has.
 	LeftOut int `json:"left_out,omitempty"`
 	// StillMS is for how long the processes of the agent were frozen, in milliseconds.

@@ -1,10 +1,12 @@
 package config
 
 import (
+	"strings"
 	"time"
 
 	"polis/daemon/api"
 	"polis/daemon/setting"
+	"polis/fusefs/policy/glob"
 )
 
 // Snapshots is the [snapshots] table.
@@ -20,6 +22,8 @@ type Snapshots struct {
 	AgentMB int `toml:"agent_mb"`
 	// MaxMB bounds what the snapshots of a workspace take together, in MiB.
 	MaxMB int `toml:"max_mb"`
+	// Ignored are patterns of files that git ignores and that snapshots have all the same.
+	Ignored []string `toml:"ignored"`
 }
 
 func defaultSnapshots() Snapshots {
@@ -40,6 +44,28 @@ func (c *Config) checkSnapshots() error {
 	for key, n := range map[string]int{"agent_mb": s.AgentMB, "max_mb": s.MaxMB} {
 		if n < 1 || n > 1<<30 {
 			return api.Errorf(api.CodeInvalidConfig, "snapshots.%s = %d: must be from 1 to %d", key, n, 1<<30)
+		}
+	}
+	return checkHeld(s.Ignored)
+}
+
+// maxHeld bounds the patterns of snapshots.ignored: each is compared with each file that git ignores.
+const maxHeld = 64
+
+// checkHeld checks snapshots.ignored. "**" within a pattern would mean that all directories that git ignores are read.
+func checkHeld(patterns []string) error {
+	if len(patterns) > maxHeld {
+		return api.Errorf(api.CodeInvalidConfig, "snapshots.ignored has %d patterns: the limit is %d", len(patterns), maxHeld)
+	}
+	for i, text := range patterns {
+		p, err := glob.Compile(text)
+		switch {
+		case err != nil:
+			return api.Errorf(api.CodeInvalidConfig, "snapshots.ignored[%d] = %q: %w", i, text, err)
+		case p.Negated():
+			return api.Errorf(api.CodeInvalidConfig, "snapshots.ignored[%d] = %q: a pattern cannot begin with \"!\"", i, text)
+		case strings.Contains(strings.TrimSuffix(text, "/**"), "**"):
+			return api.Errorf(api.CodeInvalidConfig, "snapshots.ignored[%d] = %q: \"**\" can only be the end, as in \"data/**\"; a name without a slash, as \".env\", is found in every directory that git does not ignore", i, text)
 		}
 	}
 	return nil

@@ -57,11 +57,11 @@ func (t *Timeline) Prepare(ctx context.Context, agent string) (bool, error) {
 		if err != nil {
 			return err
 		}
-		if unsure(now, last.series, tree.Rules, now.Paths) == "" {
+		if unsure(now, last.series, tree.rules(), now.Paths) == "" {
 			small = true
 			return nil
 		}
-		s := &snapshot.Scan{Root: tree.Root, Exclude: []string{".git"}, Skip: tree.Ignored, MaxFiles: fewFiles, MaxBytes: fewBytes, Loose: true, Readers: 1}
+		s := &snapshot.Scan{Root: tree.Root, Exclude: []string{".git"}, Skip: tree.leaves, MaxFiles: fewFiles, MaxBytes: fewBytes, Loose: true, Readers: 1}
 		_, err = s.Run(ctx)
 		small = err == nil
 		if errors.Is(err, snapshot.ErrTooLarge) {

@@ -81,7 +81,7 @@ type captured struct {
 func (w *writer) capture(ctx context.Context, tree Tree) (*captured, error) {
 	t := w.t
 	last, _ := t.last(w.rec.Agent)
-	c := &captured{recorded: series{Rules: tree.Rules}}
+	c := &captured{recorded: series{Rules: tree.rules()}}
 	now := Changes{Whole: "the agent's view keeps no set of changed paths"}
 	if tree.Changes != nil {
 		var err error
@@ -101,7 +101,7 @@ func (w *writer) capture(ctx context.Context, tree Tree) (*captured, error) {
 			trees = append(trees, path.Dir(p))
 		}
 	}
-	if c.whole = unsure(now, last.series, tree.Rules, paths); c.whole == "" {
+	if c.whole = unsure(now, last.series, tree.rules(), paths); c.whole == "" {
 		err := w.partly(ctx, tree, c, last, paths, trees)
 		if err == nil || !errors.Is(err, errWhole) {
 			return c, err
@@ -215,7 +215,7 @@ func news(before, d *snapshot.Delta) *snapshot.Delta {
 
 // scanner reads the tree as a checkpoint covers it.
 func (w *writer) scanner(tree Tree) *snapshot.Scan {
-	s := &snapshot.Scan{Root: tree.Root, Written: tree.Written, Exclude: []string{".git"}, Sink: w.batch, MaxFiles: maxFiles, MaxBytes: w.t.Limits().AgentBytes, Skip: tree.Ignored}
+	s := &snapshot.Scan{Root: tree.Root, Written: tree.Written, Exclude: []string{".git"}, Sink: w.batch, MaxFiles: maxFiles, MaxBytes: w.t.Limits().AgentBytes, Skip: tree.leaves}
 	if w.ahead != nil {
 		s.Sink, s.Readers = w.ahead, readers()
 	}

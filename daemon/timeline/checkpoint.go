@@ -94,7 +94,7 @@ func (w *writer) take(ctx context.Context, tree Tree) (*captured, error) {
 	if err := w.index(tree, c); err != nil {
 		return nil, w.t.scanFailed(w.rec.Agent, err)
 	}
-	w.got, w.rec.Branch, w.rec.Commit, w.rec.LeftOut, w.rec.Whole = c, tree.Branch, tree.Commit, c.leftOut, c.whole
+	w.got, w.rec.Branch, w.rec.Commit, w.rec.LeftOut, w.rec.Whole, w.rec.Ignored = c, tree.Branch, tree.Commit, c.leftOut, c.whole, tree.Held.texts
 	w.refs(tree)
 	if c.changed != nil {
 		all := c.changed.Paths()

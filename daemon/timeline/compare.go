@@ -101,7 +101,7 @@ func (r *restorer) beyond(ctx context.Context, tree Tree, c *captured) error {
 	var paths []string
 	for i := range r.want.Entries {
 		e := &r.want.Entries[i]
-		if r.now.Find(e.Path) == nil && tree.Ignored(e.Path, e.Kind == snapshot.Dir) {
+		if r.now.Find(e.Path) == nil && tree.leaves(e.Path, e.Kind == snapshot.Dir) {
 			paths = append(paths, e.Path)
 		}
 	}

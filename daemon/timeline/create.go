@@ -134,7 +134,7 @@ func (w *writer) scan(ctx context.Context, tree Tree, also *snapshot.Manifest) e
 	if err != nil {
 		return w.t.scanFailed(w.rec.Agent, err)
 	}
-	w.state, w.rec.LeftOut, w.rec.Branch, w.rec.Commit = m, left, tree.Branch, tree.Commit
+	w.state, w.rec.LeftOut, w.rec.Branch, w.rec.Commit, w.rec.Ignored = m, left, tree.Branch, tree.Commit, tree.Held.texts
 	w.refs(tree)
 	w.totals()
 	return nil
@@ -146,7 +146,7 @@ func read(ctx context.Context, tree Tree, covers string, also *snapshot.Manifest
 	wanted := func(p string) bool { return also != nil && also.Find(p) != nil }
 	switch covers {
 	case api.SnapshotFiles:
-		s.Skip = func(p string, dir bool) bool { return tree.Ignored(p, dir) && !wanted(p) }
+		s.Skip = func(p string, dir bool) bool { return tree.leaves(p, dir) && !wanted(p) }
 	case api.SnapshotDeclared:
 		s.Skip = func(p string, dir bool) bool { return !dir && !tree.Declared(p, dir) && !wanted(p) }
 	}

@@ -46,6 +46,8 @@ type Tree struct {
 	Branch, Commit string
 	// Ignored reports whether git ignores a path and tracks nothing there.
 	Ignored func(path string, dir bool) bool
+	// Held are files that git ignores and checkpoints have all the same.
+	Held Held
 	// Declared reports whether the agent's rules let it write a path.
 	Declared func(path string, dir bool) bool
 	// Rules is a stamp of what decides what git ignores and is not in the tree.

@@ -59,7 +59,7 @@ func (t *Timeline) restore(ctx context.Context, id string, req api.SnapshotResto
 		}
 	}
 	var out api.SnapshotRestored
-	r.t, r.id, r.goal, r.req = t, id, goal, req
+	r.t, r.id, r.goal, r.req, r.ignored = t, id, goal, req, rec.Ignored
 	err = t.Host.Hold(ctx, rec.Agent, func(ctx context.Context, still Still) (err error) {
 		out, err = r.held(ctx, rec, still)
 		return err
@@ -105,7 +105,9 @@ type restorer struct {
 	goal *goal
 	// now and want are the states before and after: both whole, or both without what is the same.
 	now, want *snapshot.Manifest
-	req       api.SnapshotRestoreRequest
+	// ignored are the patterns of files that git ignores and the goal has.
+	ignored []string
+	req     api.SnapshotRestoreRequest
 	// again: files can have changed already, below a view that has not been notified. own: the agent itself
 	// asks, and its rules hold.
 	again, own bool
@@ -123,6 +125,9 @@ func (r *restorer) run(ctx context.Context, tree Tree) (err error) {
 	defer func() { r.still = time.Since(began) }()
 	t := r.t
 	if err := r.compare(ctx, tree); err != nil {
+		return err
+	}
+	if err := r.spare(tree); err != nil {
 		return err
 	}
 	if r.steps, err = snapshot.Plan(r.now, r.want, r.req.Paths); err != nil {

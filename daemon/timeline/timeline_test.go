@@ -26,7 +26,9 @@ type host struct {
 	op      sync.Mutex // of the agent
 	dir     string
 	ignored []string
-	locked  []string // by another agent
+	ignores func(path string) bool // instead of ignored
+	held    []string               // patterns
+	locked  []string               // by another agent
 	leases  []string
 	changed int
 	meet    func() // called while the agent is still, before the files are read
@@ -54,6 +56,12 @@ func (h *host) Still(ctx context.Context, agent, _ string, act func(context.Cont
 		Ignored:  func(p string, _ bool) bool { return slices.Contains(h.ignored, p) },
 		Declared: func(p string, _ bool) bool { return strings.HasPrefix(p, "out/") },
 		Changed:  func(context.Context) error { h.changed++; return nil }}
+	if h.ignores != nil {
+		tree.Ignored = func(p string, _ bool) bool { return h.ignores(p) }
+	}
+	if tree.Held, err = NewHeld(h.held); err != nil {
+		return err
+	}
 	if h.set != nil {
 		h.keep(&tree, root)
 	}
