@@ -29,6 +29,10 @@ func TestMain(m *testing.M) {
 	if part := os.Getenv(processOneEnv); part != "" {
 		os.Exit(processOne(part, os.Args[1:]))
 	}
+	if to := os.Getenv(plainProxyEnv); to != "" {
+		fmt.Fprintln(os.Stderr, plainProxy(to))
+		os.Exit(1)
+	}
 	os.Exit(m.Run())
 }
 
