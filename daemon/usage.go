@@ -64,26 +64,15 @@ func (d *Daemon) modelReporter() *models.Reporter {
 // tellEnded sends the agents whose task ends to a reporter, until ctx ends. One that cannot be sent is reported on in its
 // next round.
 func (d *Daemon) tellEnded(ctx context.Context, to chan<- string) {
-	wake, cancel := d.hub.Watch()
-	defer cancel()
-	last := d.hub.Last()
-	for {
-		evs, newest, _ := d.hub.Read(last)
-		for _, e := range evs {
-			if e.Type == api.EventTask && e.Data["state"] == api.TaskEnded {
-				select {
-				case to <- e.Agent:
-				default:
-				}
-			}
-		}
-		last = newest
-		select {
-		case <-wake:
-		case <-ctx.Done():
+	d.hub.Follow(ctx, func(e api.Event) {
+		if e.Type != api.EventTask || e.Data["state"] != api.TaskEnded {
 			return
 		}
-	}
+		select {
+		case to <- e.Agent:
+		default:
+		}
+	})
 }
 
 // List returns agents, with what they used of model services.

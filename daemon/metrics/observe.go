@@ -17,21 +17,7 @@ var (
 // Follow counts what the events of the hub report, until ctx ends. Events that the hub has dropped are
 // not counted.
 func (m *Metrics) Follow(ctx context.Context, hub *events.Hub) {
-	wake, cancel := hub.Watch()
-	defer cancel()
-	last := hub.Last()
-	for {
-		evs, newest, _ := hub.Read(last)
-		for _, e := range evs {
-			m.Observe(e)
-		}
-		last = newest
-		select {
-		case <-wake:
-		case <-ctx.Done():
-			return
-		}
-	}
+	hub.Follow(ctx, m.Observe)
 }
 
 // Observe counts an event, if it is the end of a request to merge or of a question.
