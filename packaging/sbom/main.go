@@ -32,7 +32,7 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 		if err != nil {
 			return err
 		}
-		return licenses(out, modules)
+		return licenses(ctx, out, modules)
 	}
 	return errors.New("usage: sbom cyclonedx VERSION PROGRAM... | sbom licenses PROGRAM...")
 }
@@ -70,8 +70,8 @@ func cycloneDX(out io.Writer, version, goVersion string, modules []module) error
 }
 
 // licenses writes the copyright file: polis' own licence by name, and each text of the modules once.
-func licenses(out io.Writer, modules []module) error {
-	standard, err := standardLicense()
+func licenses(ctx context.Context, out io.Writer, modules []module) error {
+	standard, err := standardLicense(ctx)
 	if err != nil {
 		return err
 	}

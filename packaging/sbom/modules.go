@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 )
@@ -141,8 +140,13 @@ func identify(text string) string {
 	return ""
 }
 
-// standardLicense returns the licence of Go's standard library, which every program links.
-func standardLicense() (string, error) {
-	b, err := os.ReadFile(filepath.Join(runtime.GOROOT(), "LICENSE")) //nolint:staticcheck // go run sets it
+// standardLicense returns the licence of Go's standard library, which every program links. The go command is
+// asked where it is: a program built with -trimpath, as GOFLAGS may say for all, does not know.
+func standardLicense(ctx context.Context) (string, error) {
+	root, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
+	if err != nil {
+		return "", fmt.Errorf("go env GOROOT: %w", err)
+	}
+	b, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(root)), "LICENSE"))
 	return strings.TrimSpace(string(b)), err
 }

@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -30,6 +32,18 @@ func TestAModuleWithoutAKnownLicenceIsAnError(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "LICENSE"), []byte("Ask me."), 0o600))
 	_, _, err = licenseIn(dir)
 	require.ErrorContains(t, err, "LICENSE")
+}
+
+// TestWhereGoIsIsAsked runs the tool as GOFLAGS=-trimpath builds it: without the path of Go.
+func TestWhereGoIsIsAsked(t *testing.T) {
+	tool := filepath.Join(t.TempDir(), "sbom")
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", tool, ".").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	cmd := exec.CommandContext(t.Context(), tool, "licenses", tool)
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "GOROOT=") })
+	out, err = cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Contains(t, string(out), "The Go Authors")
 }
 
 // TestAProgramOfOurs lists the modules of a program as it is packaged.
