@@ -100,10 +100,10 @@ func TestRelease(t *testing.T) {
 func sizes(t *testing.T, deb string) {
 	fi, err := os.Stat(deb)
 	require.NoError(t, err)
-	require.Less(t, fi.Size(), int64(maxPackage), "the package, although it is compressed for speed")
+	require.Less(t, fi.Size(), int64(maxPackage), "the package, although it is compressed little")
 	kib, err := strconv.Atoi(strings.TrimSpace(shell(t, "/", nil, "dpkg-deb -f "+deb+" Installed-Size")))
 	require.NoError(t, err)
-	t.Logf("package %.1f MB (compressed for speed), installed %.1f MB", float64(fi.Size())/1e6, float64(kib)*1024/1e6)
+	t.Logf("package %.1f MB (compressed little), installed %.1f MB", float64(fi.Size())/1e6, float64(kib)*1024/1e6)
 	require.Less(t, kib*1024, maxInstalled, "installed: find what grew with go tool nm -size")
 }
 
