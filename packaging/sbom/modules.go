@@ -140,8 +140,8 @@ func identify(text string) string {
 	return ""
 }
 
-// standardLicense returns the licence of Go's standard library, which every program links. The go command is
-// asked where it is: a program built with -trimpath, as GOFLAGS may say for all, does not know.
+// standardLicense returns the licence of Go's standard library, which every program links. The go command
+// knows where it is; this program may not: GOFLAGS=-trimpath builds programs without the path of Go.
 func standardLicense(ctx context.Context) (string, error) {
 	root, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
 	if err != nil {

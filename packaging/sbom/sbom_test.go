@@ -34,8 +34,8 @@ func TestAModuleWithoutAKnownLicenceIsAnError(t *testing.T) {
 	require.ErrorContains(t, err, "LICENSE")
 }
 
-// TestWhereGoIsIsAsked runs the tool as GOFLAGS=-trimpath builds it: without the path of Go.
-func TestWhereGoIsIsAsked(t *testing.T) {
+// TestTheLicenceOfGoIsFoundWithTrimpath runs the tool as GOFLAGS=-trimpath builds it: without the path of Go.
+func TestTheLicenceOfGoIsFoundWithTrimpath(t *testing.T) {
 	tool := filepath.Join(t.TempDir(), "sbom")
 	out, err := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", tool, ".").CombinedOutput()
 	require.NoError(t, err, "%s", out)
