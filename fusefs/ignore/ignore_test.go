@@ -140,6 +140,7 @@ func TestExempt(t *testing.T) {
 	for path, want := range map[string]bool{
 		"x.o": true, "lib/x.o": true, "x.c": false, "build/new": true, "build/kept": false, "#odd": true,
 		"space ": true, "trail": true, "a comment": false, "sub/.git/index": true, "sub/.gitx": false, ".git": false, "": false,
+		"x/.github/.git/config": true, "x/.github/sub/.git": true, ".github/.git": true, ".github/x": false, "x/.gitignore": false,
 	} {
 		require.Equal(t, want, m.Exempt(path, false), "%q", path)
 	}

@@ -174,8 +174,17 @@ type answer struct {
 // foreign reports whether the path is, or lies in, the .git of a repository inside
 // the worktree: git cannot track such names.
 func foreign(path string) bool {
-	i := strings.Index(path, "/.git")
-	return i > 0 && (len(path) == i+5 || path[i+5] == '/')
+	const git = "/.git"
+	for {
+		i := strings.Index(path, git)
+		if i < 0 {
+			return false
+		}
+		path = path[i+len(git):]
+		if path == "" || path[0] == '/' {
+			return true
+		}
+	}
 }
 
 // Ignored reports whether git ignores the path (gitignore(5)): the first

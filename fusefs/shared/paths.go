@@ -137,7 +137,7 @@ func (p *Paths) Top(path string) string {
 // Shown reports whether what the project has at top, a directory or not, is to be
 // seen: a pattern names it, and it is nothing of the repository's.
 func (p *Paths) Shown(top string, dir bool) bool {
-	if top == "" || top == ".git" || strings.HasSuffix(top, "/.git") || !matches(p.rules().all, top, dir) {
+	if top == "" || strings.Contains("/"+top+"/", "/.git/") || !matches(p.rules().all, top, dir) {
 		return false
 	}
 	for _, ignored := range p.cfg.Ignored {

@@ -115,6 +115,8 @@ func TestPathsAreThoseOfThePatternsThatGitIgnores(t *testing.T) {
 		{"deep/config/a.local", "", false, false},
 		{"tracked/.env", "tracked/.env", false, false},
 		{".git/x", "", true, false},
+		{".git/.env", ".git/.env", false, false},
+		{".github/sub/.git/hooks/.env", ".github/sub/.git/hooks/.env", false, false},
 	} {
 		require.Equal(t, c.top, p.Top(c.path), "%q", c.path)
 		require.Equal(t, c.want, p.Shown(p.Top(c.path), c.dir), "%q", c.path)
