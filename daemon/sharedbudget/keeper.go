@@ -139,11 +139,11 @@ func (k *Keeper) next(ctx context.Context, dir, role, name string, limit int64, 
 		return wire.Share{}, fmt.Errorf("agent %s does not have role %s", filepath.Base(dir), role)
 	}
 	k.report(dir, role, name, b, a)
-	for range 2 { // the first time half of what others have
+	for _, all := range []bool{false, true} { // half of what others have is often enough
 		if a.free(dir) >= a.least() {
 			break
 		}
-		for other, to := range a.recall(dir) {
+		for other, to := range a.recall(dir, all) {
 			if err := k.lower(ctx, role, name, b, other, to, a.limit); err != nil {
 				k.Log.Warn("part of a shared model budget not returned", "agent", filepath.Base(other), "err", err)
 			}

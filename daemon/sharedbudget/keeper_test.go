@@ -158,7 +158,7 @@ func TestGrantsAreConserved(t *testing.T) {
 			n := rapid.SampledFrom(names).Draw(t, "agent")
 			m := a.members[n]
 			if rapid.Bool().Draw(t, "recall") {
-				for other, to := range a.recall(n) {
+				for other, to := range a.recall(n, rapid.Bool().Draw(t, "all")) {
 					o := a.members[other]
 					require.GreaterOrEqual(t, to, o.used)
 					require.Less(t, to, o.grant)
@@ -179,6 +179,23 @@ func TestGrantsAreConserved(t *testing.T) {
 			require.LessOrEqual(t, held, a.limit)
 		}
 	})
+}
+
+// An answer can use more than was granted: half of what the others have is then not enough.
+func TestAllThatOthersHaveIsReturnedWhenHalfIsNotEnough(t *testing.T) {
+	w := newWorld(t.TempDir(), 135, "/a", "/b", "/c")
+	k := w.keeper()
+	a, b := w.shims["/a"], w.shims["/b"]
+	require.NoError(t, k.Grant(t.Context(), "/a", "r"))
+	require.NoError(t, k.Grant(t.Context(), "/b", "r"))
+	require.Equal(t, int64(18), b.upto)
+	a.used, a.saved, b.used, b.saved = 129, 129, 2, 2
+	require.NoError(t, k.Grant(t.Context(), "/a", "r"))
+	require.Equal(t, int64(130), a.upto, "4 are left")
+	require.Equal(t, int64(2), b.upto, "it asks for its next part")
+	require.NoError(t, k.Grant(t.Context(), "/b", "r"))
+	require.Equal(t, int64(3), b.upto)
+	require.Equal(t, int64(130), a.upto)
 }
 
 func TestGrantsSurviveAndAreReturned(t *testing.T) {

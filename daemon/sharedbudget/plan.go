@@ -48,15 +48,15 @@ func (a account) part(dir string, agents int) int64 {
 }
 
 // recall returns the lower grants of the other agents that make something free: half of what each has not used, or all of
-// it if that is little.
-func (a account) recall(dir string) map[string]int64 {
+// it if that is little. all: all of it.
+func (a account) recall(dir string, all bool) map[string]int64 {
 	out := map[string]int64{}
 	for d, m := range maps.All(a.members) {
 		if d == dir || m.slack() == 0 {
 			continue
 		}
 		half := m.slack() / 2
-		if half < a.least() {
+		if all || half < a.least() {
 			half = 0
 		}
 		out[d] = m.used + half
