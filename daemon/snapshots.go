@@ -24,6 +24,7 @@ const restoreHold = 30 * time.Second
 // newTimeline makes the snapshots of a workspace. Nothing is read yet.
 func (w *workspace) newTimeline(name string) *timeline.Timeline {
 	return &timeline.Timeline{Dir: w.root.Snapshots(), Workspace: name, Host: snapshotHost{w}, Log: w.d.Log, Now: time.Now, Publish: func(e api.Event) { w.d.hub.Publish(e) }, Receipt: func(e api.Event) { w.d.receipts.Put(e) },
+		Settle: func(ctx context.Context) { w.d.receipts.Settle(ctx) },
 		Limits: func() timeline.Limits {
 			c := w.d.live().Snapshots
 			return timeline.Limits{AgentBytes: int64(c.AgentMB) << 20, StoreBytes: int64(c.MaxMB) << 20, TTL: time.Duration(c.TTL), Keep: c.Keep}

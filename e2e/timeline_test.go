@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -177,7 +178,7 @@ func TestPolisdDiesWhileItMakesACheckpoint(t *testing.T) {
 	d.checkpoint("alice")
 	do := func() result { return d.ctl("checkpoint", "alice") }
 	d.sh("alice", "echo first >work.txt")
-	steps := []string{"checkpoint:read", "cas:synced", "cas:renamed", "snapshot:stored", "checkpoint:done"}
+	steps := []string{"checkpoint:read", "cas:synced", "cas:renamed", "snapshot:stored", "checkpoint:done", "checkpoint:hashed"}
 	require.Subset(t, d.steps(do), steps)
 	for _, step := range steps {
 		d.sh("alice", "date +%s.%N >work.txt; date +%s.%N >"+strings.ReplaceAll(step, ":", "-"))
@@ -192,6 +193,12 @@ func TestPolisdDiesWhileItMakesACheckpoint(t *testing.T) {
 		for _, s := range all {
 			require.Contains(t, d.must("snapshot", "verify", s.ID), "is intact", step)
 		}
+		d.eventually("each checkpoint has a receipt: "+step, func() bool {
+			has := d.must("--json", "receipts", "show", "alice", "-n", "10000", "--type", api.ReceiptCheckpoint)
+			return !slices.ContainsFunc(all, func(s api.Snapshot) bool {
+				return s.Why == api.SnapshotByRequest && !strings.Contains(has, `"`+s.ID+`"`)
+			})
+		})
 	}
 }
 

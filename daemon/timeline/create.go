@@ -237,7 +237,11 @@ func (w *writer) commit(ctx context.Context) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var err error
-	if w.rec.ID, err = t.newID(); err == nil {
+	w.rec.ID, err = t.newID()
+	if err == nil && !rec.Loose && IsCheckpoint(w.rec) {
+		err = t.expect(w.rec.ID)
+	}
+	if err == nil {
 		rec.Snapshot = w.rec
 		err = store.WriteJSON(t.recordFile(w.rec.ID), rec)
 	}

@@ -1,6 +1,8 @@
 package timeline
 
 import (
+	"context"
+	"os"
 	"sync"
 	"testing"
 
@@ -79,4 +81,49 @@ func TestReceiptsDoNotWaitForHashes(t *testing.T) {
 		require.Equal(t, id, got.all[i].Data["snapshot"])
 		require.NotContains(t, got.all[i].Data, "hash")
 	}
+}
+
+// TestACrashLeavesNoCheckpointWithoutAReceipt: what was not durable when polisd was killed is recorded by the next one,
+// in order, with its hashes, and what never came to be is not.
+func TestACrashLeavesNoCheckpointWithoutAReceipt(t *testing.T) {
+	w := start(t)
+	w.h.set = changed.New()
+	w.l.Receipt = func(api.Event) {} // lost with the process
+	durable := make(chan struct{})
+	w.l.Settle = func(context.Context) { <-durable }
+	w.put("a", "one")
+	first, _ := w.checkpoint()
+	w.put("a", "two")
+	second, _ := w.checkpoint()
+	require.NoError(t, w.l.expect("s0123456789"))
+	killed := w.l
+	defer func() {
+		close(durable)
+		require.NoError(t, killed.Close())
+		require.Empty(t, names(t, killed.unrecorded()), "nothing is recorded a second time")
+	}()
+
+	got := &receipts{}
+	w.open(w.l.Dir)
+	w.l.Receipt = got.put
+	_, err := w.l.Resume(t.Context(), func(string) bool { return true })
+	require.NoError(t, err)
+	w.l.recorded.Wait()
+	require.Len(t, got.all, 2)
+	for i, s := range []api.Snapshot{first, second} {
+		require.Equal(t, s.ID, got.all[i].Data["snapshot"])
+		want, err := w.l.Describe(t.Context(), s.ID)
+		require.NoError(t, err)
+		require.Equal(t, want.Hash, got.all[i].Data["hash"])
+	}
+	require.Empty(t, names(t, w.l.unrecorded()))
+}
+
+func names(t *testing.T, dir string) (out []string) {
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	for _, e := range entries {
+		out = append(out, e.Name())
+	}
+	return out
 }

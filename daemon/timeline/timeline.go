@@ -57,8 +57,10 @@ type Timeline struct {
 	Publish func(api.Event)
 	// Receipt records an event that is not published: a checkpoint. Nil records none.
 	Receipt func(api.Event)
-	Log     *slog.Logger
-	Now     func() time.Time
+	// Settle returns when what was given to Receipt is durable, or cannot be written, or ctx ends. Nil: it is at once.
+	Settle func(context.Context)
+	Log    *slog.Logger
+	Now    func() time.Time
 
 	mu      sync.Mutex
 	objects *cas.Store // nil until it is opened; it stays when it is closed
@@ -73,7 +75,9 @@ type Timeline struct {
 	// receipts are those to record, in order, while recording is true.
 	receipts  []record
 	recording bool
-	recorded  sync.WaitGroup
+	// given are the checkpoints whose receipts may not be durable yet.
+	given    []string
+	recorded sync.WaitGroup
 	// faults are why agents have no new checkpoints.
 	faults map[string]*api.Error
 }
@@ -119,6 +123,9 @@ func (t *Timeline) open(ctx context.Context, make bool) (*cas.Store, error) {
 		return nil, api.Errorf(api.CodeInternal, "snapshots of workspace %s: %w", t.Workspace, err).WithHint("nothing was changed; is the disk full, or damaged?")
 	}
 	t.objects = s
+	if err := t.recordMissing(); err != nil {
+		t.Log.Warn("receipts that a crash left out not recorded", "workspace", t.Workspace, "err", err)
+	}
 	return s, nil
 }
 
