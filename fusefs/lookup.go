@@ -164,9 +164,16 @@ func (fs *FS) fillAttr(n *inode.Node, out *fuse.AttrOut) syscall.Errno {
 		return 0
 	}
 	fs.attr(fs.layers.MergedTimes(n, &st), &out.Attr)
+	if dead := fs.tree.DeadAttr(n); dead != nil {
+		stays(&out.Attr, dead)
+	}
 	out.SetTimeout(fs.attrTTL(n, &st))
 	return 0
 }
+
+// stays corrects the attributes of an open file whose last name has gone: overlayfs still counts the name of a
+// file of its lower layers, and a copy has another number.
+func stays(now, dead *fuse.Attr) { now.Ino, now.Nlink = dead.Ino, 0 }
 
 // Statx is GETATTR with the time of birth. The kernel asks for it once per inode
 // it knows, and only for programs that want that time.
@@ -196,8 +203,11 @@ func (fs *FS) Statx(_ request, in *fuse.StatxIn, out *fuse.StatxOut) fuse.Status
 	merged := fs.layers.MergedTimes(n, &st)
 	var a fuse.Attr
 	fs.attr(merged, &a)
+	if dead := fs.tree.DeadAttr(n); dead != nil {
+		stays(&a, dead)
+	}
 	out.FromStatx(merged)
-	out.Ino, out.Mode = a.Ino, uint16(a.Mode)
+	out.Ino, out.Mode, out.Nlink = a.Ino, uint16(a.Mode), a.Nlink
 	out.SetTimeout(fs.attrTTL(n, &st))
 	return fuse.OK
 }

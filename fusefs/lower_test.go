@@ -198,12 +198,12 @@ func TestTheFirstChangeMakesANamePrivate(t *testing.T) {
 			require.NoError(t, os.Rename(p.in("fresh"), p.in("node_modules/a")))
 			require.Empty(t, names(t, p.in("node_modules/a")))
 		},
-		"nothing without a name": func(t *testing.T, p *project) {
+		"by a descriptor, without a name": func(t *testing.T, p *project) {
 			f, err := os.Open(p.in("node_modules/a/index.js"))
 			require.NoError(t, err)
 			defer f.Close()
 			require.NoError(t, os.Remove(f.Name()))
-			require.ErrorIs(t, f.Chmod(0o777), syscall.EROFS)
+			require.NoError(t, f.Chmod(0o777), "of a copy that has no name either")
 			b, err := io.ReadAll(f)
 			require.NoError(t, err)
 			require.Equal(t, "a", string(b))

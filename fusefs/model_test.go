@@ -13,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
+
+	"polis/fusefs/backing"
 )
 
 // A view behaves like the directory behind it: random sequences of calls give
@@ -141,6 +143,22 @@ func drawStep(rt *rapid.T) (string, func(*world) string) {
 		}),
 		"ftruncate": withFile(func(f *os.File) string { return errnoText(f.Truncate(size)) }),
 		"fchmod":    withFile(func(f *os.File) string { return errnoText(unix.Fchmod(int(f.Fd()), mode)) }),
+		"fchown":    withFile(func(f *os.File) string { return errnoText(unix.Fchown(int(f.Fd()), int(mode), int(size))) }),
+		"futimens": withFile(func(f *os.File) string {
+			ts := []unix.Timespec{{Sec: off, Nsec: size}, {Sec: size, Nsec: off}}
+			return errnoText(unix.UtimesNanoAt(unix.AT_FDCWD, backing.ProcPath(int(f.Fd())), ts, 0))
+		}),
+		"fsetxattr": withFile(func(f *os.File) string {
+			return errnoText(unix.Fsetxattr(int(f.Fd()), "user."+filepath.Base(q), []byte(q), int(rflags&3)))
+		}),
+		"reopen": withFile(func(f *os.File) string {
+			again, err := os.OpenFile(backing.ProcPath(int(f.Fd())), flags&^(unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW), 0)
+			if err != nil {
+				return errnoText(err)
+			}
+			*f, *again = *again, *f
+			return errnoText(again.Close())
+		}),
 		"fallocate": withFile(func(f *os.File) string { return errnoText(unix.Fallocate(int(f.Fd()), 0, off, size)) }),
 		"punch": withFile(func(f *os.File) string {
 			return errnoText(unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, off, size))

@@ -1,10 +1,11 @@
 package inode
 
-// What a node is marked with: how long the kernel may keep it, and two marks of the overlay.
+// What a node is marked with: how long the kernel may keep it, and three marks of the overlay.
 const (
-	keepBits   = 1<<16 - 1
-	markCopyUp = 1 << 16
-	markMerged = 1 << 17
+	keepBits     = 1<<16 - 1
+	markCopyUp   = 1 << 16
+	markMerged   = 1 << 17
+	markDetached = 1 << 18
 )
 
 // Keep is how long the kernel may keep the object: a fusefs.Keep, computed from its
@@ -42,4 +43,13 @@ func (n *Node) SetMerged() {
 	if !n.Merged() {
 		n.marks.Or(markMerged)
 	}
+}
+
+// Detached reports whether a copy without a name stands for the object, which has none any more.
+func (n *Node) Detached() bool { return n.marks.Load()&markDetached != 0 }
+
+// Detach marks it. The copy may be changed. The name lock is held for writing.
+func (n *Node) Detach() {
+	n.marks.Or(markDetached)
+	n.setCopyUp(false)
 }

@@ -108,16 +108,21 @@ func (i *Inode) written(h *Handle) bool {
 }
 
 // Reopen lets the open files of an inode, all of them read-only, continue with the
-// object that has taken its place: it has the same content. dup3 changes what a
+// object that has taken its place: it has the same content, and open opens it. dup3 changes what a
 // descriptor stands for in one step, under a READ that may be using it.
-func (i *Inode) Reopen(dir int, name string, st *unix.Statx_t) syscall.Errno {
+func (i *Inode) Reopen(open func(flags int) (int, syscall.Errno), st *unix.Statx_t) syscall.Errno {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	now := stampOf(st)
 	u := i.change()
 	u.seen = &now
+	if u.pin > 0 {
+		if e := replaceFD(int(u.pin), open, unix.O_PATH); e != 0 {
+			return e
+		}
+	}
 	if u.data > 0 {
-		if e := replaceFD(int(u.data), dir, name); e != 0 {
+		if e := replaceFD(int(u.data), open, unix.O_RDONLY|unix.O_NONBLOCK); e != 0 {
 			return e
 		}
 	}
@@ -125,15 +130,15 @@ func (i *Inode) Reopen(dir int, name string, st *unix.Statx_t) syscall.Errno {
 		if h.FD < 0 || h.Writable {
 			continue
 		}
-		if e := replaceFD(h.FD, dir, name); e != 0 {
+		if e := replaceFD(h.FD, open, unix.O_RDONLY|unix.O_NONBLOCK); e != 0 {
 			return e
 		}
 	}
 	return 0
 }
 
-func replaceFD(old, dir int, name string) syscall.Errno {
-	fd, e := backing.OpenAt(dir, name, unix.O_RDONLY|unix.O_NONBLOCK, 0)
+func replaceFD(old int, open func(flags int) (int, syscall.Errno), flags int) syscall.Errno {
+	fd, e := open(flags)
 	if e != 0 {
 		return e
 	}

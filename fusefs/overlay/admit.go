@@ -164,7 +164,7 @@ func (l *Layers) swapShared(n *inode.Node, fd int) syscall.Errno {
 	k := l.Undated.KeyOf(n.Root(), &st)
 	k.Own = true
 	l.rekey(n, k)
-	return n.Files.Reopen(d.FD, refs[0].Name, &st)
+	return n.Files.Reopen(opensAt(d.FD, refs[0].Name), &st)
 }
 
 // Linkable reports whether n may get a name in root: in its own, or, as a shared

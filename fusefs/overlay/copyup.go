@@ -21,7 +21,7 @@ type CopyUp struct {
 // CopyUp begins; ok is false if the object may be changed already. empty says that its
 // content does not matter. Drop must be called at the end.
 func (l *Layers) CopyUp(n *inode.Node, empty bool) (c *CopyUp, ok bool) {
-	if !n.CopyUp() {
+	if !n.CopyUp() && !l.stranded(n) {
 		return nil, false
 	}
 	return &CopyUp{l: l, n: n, empty: empty}, true
@@ -43,12 +43,15 @@ func (c *CopyUp) Drop() { c.s.drop() }
 // settleStaged puts the copy in the object's place in the tree. The name lock is held for
 // writing.
 func (l *Layers) settleStaged(n *inode.Node, s *staged) syscall.Errno {
+	refs := l.Tree.Refs(n)
+	if len(refs) == 0 {
+		return l.settleNameless(n, s)
+	}
 	if !n.CopyUp() {
 		return 0
 	}
-	refs := l.Tree.Refs(n)
 	if len(refs) != 1 {
-		return syscall.EROFS // it has no name any more: there is no place for a copy
+		return syscall.EROFS
 	}
 	parent, name := refs[0].Parent, refs[0].Name
 	low := n.Root() == l.lower
@@ -91,7 +94,7 @@ func (l *Layers) settleStaged(n *inode.Node, s *staged) syscall.Errno {
 		return e
 	}
 	l.rekey(n, l.Undated.KeyOf(root, &st))
-	return n.Files.Reopen(d.FD, name, &st)
+	return n.Files.Reopen(opensAt(d.FD, name), &st)
 }
 
 // CopyUpDir makes a directory of the lower root one of the tree.

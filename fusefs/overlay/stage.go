@@ -58,22 +58,26 @@ func (l *Layers) stage(ctx context.Context, n *inode.Node, empty bool) (*staged,
 		flags = unix.O_RDONLY | unix.O_NONBLOCK
 	}
 	from, st, e := -1, unix.Statx_t{}, syscall.Errno(0)
-	if n.CopyUp() { // else another request was faster
+	stranded := l.stranded(n)
+	if n.CopyUp() || stranded { // else another request was faster
 		from, st, e = l.Open(n, flags)
 	}
-	apart := l.apart && n.Root() == l.lower
+	apart := l.apart && n.Root() == l.lower || len(l.Tree.Refs(n)) == 0
 	l.Tree.Names.RUnlock()
 	if e != 0 || from < 0 {
 		return nil, e
 	}
 	defer backing.Close(from)
+	if stranded && changeable(from) {
+		return nil, 0
+	}
 	s := &staged{l: l, nameless: nameless{fd: -1}}
 	if !apart {
 		s.name = "c" + strconv.FormatUint(l.staged.Add(1), 10)
 	}
 	switch {
 	case apart && n.IsRegular():
-		e = s.copyFile(ctx, l.Main(), from, &st, empty)
+		e = s.copyFile(ctx, l.copiesOf(n), from, &st, empty)
 	case apart:
 		e = s.copyLink(from, &st)
 	case n.IsRegular():
