@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -321,14 +322,41 @@ func TestAgentsCommitAtOnce(t *testing.T) {
 	r.must(r.bare, "git fsck --full --strict")
 }
 
+// What is read is what git reads, the reader of the file that an agent replaces.
 func FuzzParsePacked(f *testing.F) {
-	f.Add("# pack-refs with: peeled fully-peeled sorted \n" + strings.Repeat("a", 40) + " refs/tags/v1\n^" + strings.Repeat("b", 40) + "\n")
+	one := strings.Repeat("a", 40)
+	f.Add("# pack-refs with: peeled fully-peeled sorted \n" + one + " refs/tags/v1\n^" + strings.Repeat("b", 40) + "\n")
+	f.Add(one + " refs/heads/b\n" + one + " refs/heads/a\n")
+	f.Add(one + " refs/heads/b\r\n")
+	f.Add(one + " refs/heads/../b\n")
+	dir := f.TempDir()
+	_, err := exec.LookPath("git")
+	withGit := err == nil
+	if withGit {
+		require.NoError(f, exec.Command("git", "init", "-q", "--bare", dir).Run())
+	}
 	f.Fuzz(func(t *testing.T, s string) {
 		refs, err := parsePacked(strings.NewReader(s))
-		if err == nil {
-			for name := range refs {
-				require.True(t, strings.HasPrefix(name, "refs/"))
-			}
+		if err != nil {
+			return
 		}
+		var want []string
+		for name, v := range refs {
+			require.True(t, strings.HasPrefix(name, "refs/"))
+			hash, peeled, ok := strings.Cut(v, "^")
+			require.True(t, isHash(hash) && (!ok || len(peeled) == len(hash)))
+			require.Contains(t, s, hash+" "+name+"\n")
+			if len(hash) != 40 || strings.Trim(hash, "0") == "" || !refFormat(name) {
+				return // no ref of this repository; the check of a new file refuses it
+			}
+			want = append(want, hash+" "+name+"\n")
+		}
+		if !withGit {
+			return
+		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "packed-refs"), []byte(s), 0o600))
+		out, err := exec.Command("git", "--git-dir="+dir, "for-each-ref", "--format=%(objectname) %(refname)").CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		require.ElementsMatch(t, want, slices.Collect(strings.Lines(string(out))))
 	})
 }

@@ -2,9 +2,11 @@ package gitdir
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -100,34 +102,53 @@ func (g *Guard) packedRefs() (map[string]string, error) {
 	return now.refs, nil
 }
 
+// packedHeader begins the first line of packed-refs, with the traits of the file after it.
+const packedHeader = "# pack-refs with:"
+
 // parsePacked reads packed-refs: lines "HASH NAME", lines "^HASH" with the peeled value of the tag
-// before, and comments with "#". The returned value includes the peeled hash.
+// before, and perhaps a header. The returned value includes the peeled hash. What git would refuse
+// or read otherwise is an error: git dies at a line that it does not know, and does not find the
+// refs of a file that is "sorted" and is not (refs/packed-backend.c).
 func parsePacked(r io.Reader) (map[string]string, error) {
 	refs := map[string]string{}
 	lr := &io.LimitedReader{R: r, N: maxPacked + 1}
 	sc := bufio.NewScanner(lr)
 	sc.Buffer(nil, 64<<10)
-	last := ""
-	for sc.Scan() {
+	sc.Split(scanLines)
+	first, sorted, tag, last, hashLen := true, false, false, "", 0
+	for ; sc.Scan(); first = false {
 		line := sc.Text()
-		switch {
-		case strings.HasPrefix(line, "#"):
-		case strings.HasPrefix(line, "^"):
-			if last == "" || !isHash(line[1:]) {
-				return nil, errors.New("packed-refs: a peeled line without its tag")
+		if first && strings.HasPrefix(line, "#") {
+			traits, ok := strings.CutPrefix(line, packedHeader)
+			if !ok {
+				return nil, errors.New("packed-refs: the header is not that of git")
 			}
-			refs[last] += line
-			last = ""
-		default:
-			h, name, ok := strings.Cut(line, " ")
-			if !ok || !isHash(h) || !strings.HasPrefix(name, "refs/") {
-				return nil, errors.New("packed-refs: a line is not HASH NAME")
-			}
-			if _, twice := refs[name]; twice {
-				return nil, fmt.Errorf("packed-refs: %s is there twice", name)
-			}
-			refs[name], last = h, name
+			sorted = slices.Contains(strings.Split(traits, " "), "sorted")
+			continue
 		}
+		peeled := strings.HasPrefix(line, "^")
+		h, name, ok := strings.Cut(strings.TrimPrefix(line, "^"), " ")
+		if hashLen == 0 {
+			hashLen = len(h)
+		}
+		switch {
+		case !isHash(h) || ok == peeled || !peeled && !strings.HasPrefix(name, "refs/"):
+			return nil, errors.New("packed-refs: a line is not HASH NAME")
+		case len(h) != hashLen:
+			return nil, errors.New("packed-refs: hashes of two lengths")
+		case peeled && !tag:
+			return nil, errors.New("packed-refs: a peeled line without its tag")
+		case peeled:
+			refs[last] += line
+			tag = false
+			continue
+		case sorted && name <= last:
+			return nil, fmt.Errorf("packed-refs: %s is not sorted", name)
+		}
+		if _, twice := refs[name]; twice {
+			return nil, fmt.Errorf("packed-refs: %s is there twice", name)
+		}
+		refs[name], last, tag = h, name, true
 	}
 	if err := sc.Err(); err != nil {
 		return nil, fmt.Errorf("packed-refs: %w", err)
@@ -136,6 +157,18 @@ func parsePacked(r io.Reader) (map[string]string, error) {
 		return nil, errors.New("packed-refs is too large")
 	}
 	return refs, nil
+}
+
+// scanLines is bufio.ScanLines as git has it: a CR belongs to the line, and the last line ends with a
+// newline.
+func scanLines(data []byte, atEOF bool) (int, []byte, error) {
+	if i := bytes.IndexByte(data, '\n'); i >= 0 {
+		return i + 1, data[:i], nil
+	}
+	if atEOF && len(data) > 0 {
+		return 0, nil, errors.New("the last line does not end")
+	}
+	return 0, nil, nil
 }
 
 func isHash(s string) bool { return (len(s) == 40 || len(s) == 64) && isHex(s) }

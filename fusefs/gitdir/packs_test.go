@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -188,15 +190,27 @@ func TestPackRefsWithOthersBeside(t *testing.T) {
 			}
 			require.NoError(t, forge(string(text)))
 			light := r.must(r.bare, "git rev-parse a2light")
+			header, rest, _ := strings.Cut(string(text), "\n")
+			header += "\n"
+			records := strings.SplitAfter(strings.ReplaceAll(rest, "\n^", "^"), "\n") // a peeled line stays with its tag
+			slices.Reverse(records)
 			for what, s := range map[string]string{
 				"another value":      strings.ReplaceAll(string(text), light+" refs/heads/agent/a2", head+" refs/heads/agent/a2"),
 				"a ref gone":         strings.ReplaceAll(string(text), light+" refs/tags/a2light\n", ""),
 				"a peel that is not": strings.ReplaceAll(string(text), " refs/tags/a2light\n", " refs/tags/a2light\n^"+head+"\n"),
 				"a new ref":          string(text) + head + " refs/heads/zzz\n",
 				"nothing":            "",
+				// git reads none of these as it reads the present one, or stops at it.
+				"a name with CR":       strings.ReplaceAll(string(text), " refs/tags/a2light\n", " refs/tags/a2light\r\n"),
+				"a line cut short":     strings.TrimSuffix(string(text), "\n"),
+				"a second comment":     string(text) + "# x\n",
+				"another header":       strings.ReplaceAll(string(text), "# pack-refs with:", "# packed"),
+				"unsorted":             header + strings.ReplaceAll(strings.Join(records, ""), "^", "\n^"),
+				"a name with dots":     strings.ReplaceAll(string(text), header, header+light+" refs/heads/../tags/a2light\n"),
+				"a hash that is other": strings.ReplaceAll(string(text), head+" refs/heads/mine\n", head+" refs/heads/mine\n^"+strings.Repeat("a", 104-len(light))+"\n"),
 			} {
 				require.NotEqual(t, string(text), s, what)
-				require.ErrorIs(t, forge(s), syscall.EACCES, what)
+				assert.ErrorIs(t, forge(s), syscall.EACCES, what)
 			}
 			// Without the lock not even what is right is put in place.
 			next := filepath.Join(m1, "packed-refs.new")

@@ -169,9 +169,18 @@ func refName(path string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(path, "logs/"), ".lock")
 }
 
-// validRef implements git-check-ref-format(1). Files with other names among the refs would only
+// validRef reports whether a ref may have a name. Files with other names among the refs would only
 // disturb git.
 func validRef(name string) bool {
+	// git branch and git tag refuse these as well.
+	if _, short, ok := cutKind(name); ok && (short == "HEAD" || short[0] == '-') {
+		return false
+	}
+	return refFormat(name)
+}
+
+// refFormat implements git-check-ref-format(1).
+func refFormat(name string) bool {
 	for part := range strings.SplitSeq(name, "/") {
 		if part == "" || part[0] == '.' || strings.HasSuffix(part, ".lock") {
 			return false
@@ -181,10 +190,6 @@ func validRef(name string) bool {
 		if c := name[i]; c <= ' ' || c == 0x7f || strings.IndexByte(`~^:?*[\`, c) >= 0 {
 			return false
 		}
-	}
-	// git branch and git tag refuse these as well.
-	if _, short, ok := cutKind(name); ok && (short == "HEAD" || short[0] == '-') {
-		return false
 	}
 	return !strings.Contains(name, "..") && !strings.Contains(name, "@{") && !strings.HasSuffix(name, ".") && name[len(name)-1] != '/'
 }

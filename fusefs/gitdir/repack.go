@@ -34,6 +34,10 @@ func (g *Guard) checkPacked(ctx context.Context, a at) error {
 		if prev[name] == v {
 			continue
 		}
+		// git packs no such name, and dies at one that leads out of its directory.
+		if !refFormat(name) {
+			return fmt.Errorf("packed-refs has %q, which is no name of a ref", name)
+		}
 		if g.owns(name) {
 			// The ref's own file was checked when it was made.
 			hash, _, _ := strings.Cut(v, "^")
