@@ -70,7 +70,12 @@ func (p *Policy) read(e string) (string, error) {
 		norm, err := p.asking().add(rest)
 		return askPrefix + norm, err
 	}
-	return p.add(e)
+	norm, err := p.add(e)
+	if err == nil && (norm == Open || norm == None || norm == Ask) {
+		// Entries are read again: "Open", a name here, would be the internet there.
+		return "", fmt.Errorf("as a word it is written %q, and no name is the same", norm)
+	}
+	return norm, err
 }
 
 func (p *Policy) add(e string) (string, error) {

@@ -81,6 +81,11 @@ func TestPoliciesThatCannotBeRead(t *testing.T) {
 		"b\u00fccher.example":             "xn--",
 		"x org":                           "letters, digits",
 		"x.org\x00":                       "letters, digits",
+		"Open":                            `written "open"`,
+		"open.":                           `written "open"`,
+		"NONE":                            `written "none"`,
+		"Ask":                             `written "ask"`,
+		"ask.":                            `written "ask"`,
 		strings.Repeat("a", 64):           "1 to 63",
 		strings.Repeat("a.", 200) + "org": "253",
 	} {
@@ -215,7 +220,7 @@ func prefix() *rapid.Generator[netip.Prefix] {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, s := range []string{"open", "none", "x.org", "*.x.org", "10.0.0.0/8", "xn--a.b", "*", "a..b", "::1", "x:1", "\xff"} {
+	for _, s := range []string{"open", "Open", "ask:Open", "none", "x.org", "*.x.org", "10.0.0.0/8", "xn--a.b", "*", "a..b", "::1", "x:1", "\xff"} {
 		f.Add(s, "a.x.org")
 	}
 	f.Fuzz(func(t *testing.T, entry, name string) {
