@@ -67,10 +67,13 @@ func TestPasswordsAreNotShown(t *testing.T) {
 	for in, want := range map[string]string{
 		"https://u:hush@h/o/r": "https://h/o/r", "https://hush@h/o/r": "https://h/o/r", "ssh://git@h/o/r": "ssh://git@h/o/r",
 		"git@h:o/r": "git@h:o/r", "/srv/r": "/srv/r",
+		// No URLs by the rules, and git takes them.
+		"https://u:hu%sh@h/o/r": "https://h/o/r", "https://u:hu^sh@h/o/r": "https://h/o/r", "https://h:x/o": "https://h:x/o",
 	} {
 		require.Equal(t, want, Display(in))
 	}
 	require.NotContains(t, hide("fatal: unable to access 'https://u:hush@h/o/r/': with hush", "https://u:hush@h/o/r"), "hush")
+	require.NotContains(t, hide("fatal: unable to access 'https://u:hu%sh@h/o/r/': with hu%sh", "https://u:hu%sh@h/o/r"), "hu%sh")
 }
 
 func TestTheTitleReportsWhatWasDone(t *testing.T) {
@@ -110,7 +113,7 @@ func TestTextsAreBoundedAndPrintable(t *testing.T) {
 }
 
 func FuzzParseRemote(f *testing.F) {
-	for _, s := range []string{"git@github.com:o/r.git", "https://u:p@h:1/o/r", "ssh://[::1]:22/x", "git@ssh.dev.azure.com:v3/a/b/c", "-x", ":", "a:"} {
+	for _, s := range []string{"git@github.com:o/r.git", "https://u:p@h:1/o/r", "ssh://[::1]:22/x", "git@ssh.dev.azure.com:v3/a/b/c", "-x", ":", "a:", "https://u:p%@h/r"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
@@ -120,6 +123,9 @@ func FuzzParseRemote(f *testing.F) {
 			require.True(t, strings.HasPrefix(u, "https://") || strings.HasPrefix(u, "http://"))
 			require.Negative(t, strings.IndexFunc(u, func(r rune) bool { return r < ' ' || r == 0x7f }))
 		}
-		_ = Display(raw)
+		if rest, ok := strings.CutPrefix(Display(raw), "https://"); ok {
+			host, _, _ := strings.Cut(rest, "/")
+			require.NotContains(t, host, "@")
+		}
 	})
 }

@@ -99,10 +99,15 @@ func (p Push) failed(what string, err error) error {
 // in some messages.
 func hide(text, raw string) string {
 	text = strings.ReplaceAll(text, raw, Display(raw))
-	if u, err := url.Parse(raw); err == nil && u.User != nil {
-		if secret, ok := u.User.Password(); ok && secret != "" {
-			text = strings.ReplaceAll(text, secret, "***")
-		}
+	secret := ""
+	if u, err := url.Parse(raw); err != nil {
+		_, user, _, _ := cutUser(raw)
+		_, secret, _ = strings.Cut(user, ":")
+	} else if u.User != nil {
+		secret, _ = u.User.Password()
+	}
+	if secret != "" {
+		text = strings.ReplaceAll(text, secret, "***")
 	}
 	return text
 }

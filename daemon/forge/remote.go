@@ -191,11 +191,27 @@ func (r Remote) CompareURL(target string, from Remote, branch string) string {
 // Display is the URL without a password.
 func Display(raw string) string {
 	u, err := url.Parse(raw)
-	if err != nil || u.User == nil {
+	if err != nil {
+		if scheme, _, rest, ok := cutUser(raw); ok {
+			return scheme + "://" + rest
+		}
+		return raw
+	}
+	if u.User == nil {
 		return raw
 	}
 	if _, secret := u.User.Password(); secret || u.Scheme != "ssh" {
 		u.User = nil
 	}
 	return u.String()
+}
+
+// cutUser takes a URL apart that is none by the rules: git takes a password such as "a%b".
+func cutUser(raw string) (scheme, user, rest string, ok bool) {
+	scheme, rest, ok = strings.Cut(raw, "://")
+	end := strings.LastIndexByte(rest, '@')
+	if !ok || end < 0 {
+		return "", "", "", false
+	}
+	return scheme, rest[:end], rest[end+1:], true
 }
