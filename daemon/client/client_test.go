@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -541,7 +542,18 @@ func FuzzEvents(f *testing.F) {
 	f.Add([]byte("data: {\"id\":1}\n\n"))
 	f.Add([]byte(":\ndata\ndata:\n\n"))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		_ = readEvents(strings.NewReader(string(body)), func(api.Event) error { return nil })
+		var all, again bytes.Buffer
+		write := func(to *bytes.Buffer) func(api.Event) error {
+			return func(e api.Event) error {
+				b, err := json.Marshal(e)
+				require.NoError(t, err)
+				fmt.Fprintf(to, "id: 1\ndata: %s\n\n", b)
+				return nil
+			}
+		}
+		_ = readEvents(bytes.NewReader(body), write(&all))
+		require.NoError(t, readEvents(bytes.NewReader(all.Bytes()), write(&again)))
+		require.Equal(t, all.String(), again.String())
 	})
 }
 

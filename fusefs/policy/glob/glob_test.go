@@ -1,8 +1,10 @@
 package glob
 
 import (
+	"io/fs"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -92,6 +94,26 @@ func FuzzCompileAndMatch(f *testing.F) {
 		}
 		if p.Covers(path, dir) {
 			require.True(t, p.CoversTree(path, dir))
+		}
+		if !fs.ValidPath(path) || path == "." || len(path) > MaxLen/2-1 {
+			return
+		}
+		only, err := Compile("/" + regexp.MustCompile(`[*?\[\\]`).ReplaceAllString(path, `\$0`)) // the path alone
+		if err != nil {
+			require.ErrorIs(t, err, ErrNUL)
+			return
+		}
+		require.True(t, only.Match(path, dir))
+		if Contains(p, only) {
+			require.True(t, p.Covers(path, false), "what is contained is covered")
+		}
+		if p.Covers(path, false) {
+			require.True(t, Overlap(p, only) && Overlap(only, p))
+			for i, c := range path {
+				if c == '/' {
+					require.True(t, p.MayMatchBelow(path[:i]))
+				}
+			}
 		}
 	})
 }
