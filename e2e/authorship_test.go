@@ -28,8 +28,7 @@ func TestWhoAndBlame(t *testing.T) {
 	d.up()
 	d.add("alice", "--role", "audited", "--", "sh", "-c", "eval \"$0\"")
 	d.must("agents", "run", "alice", "printf 'one\\ntwo\\n' > made.txt; cat main.txt; git add -A; git commit -qm made; polisctl done")
-	d.eventually("the task has ended", func() bool { a, _ := d.agent("alice"); return a.Task != nil && a.Task.State == api.TaskEnded })
-	d.must("merge", "alice")
+	require.Equal(t, api.OutcomeMerged, d.settled("alice").Outcome, "by the queue, as its task has ended well")
 	d.add("bob")
 	d.sh("bob", "printf 'one\\nbob\\ntwo\\n' > made.txt; git commit -qam 'by bob'; printf 'not yet\\033[2J\\n' >> made.txt; printf x > $(printf 'new\\nname')")
 
