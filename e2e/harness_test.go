@@ -222,6 +222,12 @@ func (d *daemon) stop() {
 }
 
 func (d *daemon) remove() {
+	if d.t.Failed() { // the end of an agent removes its log
+		for _, f := range glob(d.path("run", "agents", "*", "shim.log")) {
+			b, _ := os.ReadFile(f)
+			d.t.Logf("%s:\n%s", f, b)
+		}
+	}
 	select {
 	case err := <-d.done: // a test that ended it on purpose, or a crash
 		d.done <- err
@@ -235,10 +241,6 @@ func (d *daemon) remove() {
 	}
 	if d.t.Failed() {
 		d.t.Logf("polisd's log:\n%s", d.log())
-		for _, f := range glob(d.path("run", "agents", "*", "shim.log")) {
-			b, _ := os.ReadFile(f)
-			d.t.Logf("%s:\n%s", f, b)
-		}
 	}
 	if left := d.mounts(); len(left) > 0 {
 		d.t.Errorf("left mounted: %s", strings.Join(left, ", "))
