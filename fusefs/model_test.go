@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -274,7 +275,10 @@ func shape(t require.TestingT, root string) map[string]string {
 			if err != nil {
 				return err
 			}
-			out[rel] += string(x[:n])
+			// In which order is the file system's matter: ext4 lists those in the inode first.
+			names := strings.Split(string(x[:n]), "\x00")
+			slices.Sort(names)
+			out[rel] += strings.Join(names, " ")
 		case unix.S_IFLNK:
 			s, err := os.Readlink(p)
 			if err != nil {
