@@ -147,8 +147,7 @@ var beneath = uint64(unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESO
 // one moves one object and reports whether the receiver has its file now.
 func (t *taker) one(id string) (bool, error) {
 	dir, name := id[:2], id[2:]
-	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: beneath}
-	from, err := unix.Openat2(t.from, dir, &how)
+	from, err := unix.Openat2(t.from, dir, &unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: beneath})
 	if errors.Is(err, unix.ENOENT) {
 		return false, nil
 	}
@@ -165,7 +164,27 @@ func (t *taker) one(id string) (bool, error) {
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return false, errors.New("it is not a regular file")
 	}
-	to, err := t.dir(dir, &how)
+	for range dirTries {
+		there, err := t.into(from, dir, name)
+		if !errors.Is(err, errNoDir) {
+			return there, err
+		}
+	}
+	return false, fmt.Errorf("objects/%s is removed whenever it is made: %w", dir, unix.ENOENT)
+}
+
+// dirTries is how often a directory is made for one object: a git of the repository's owner that
+// packs objects removes those that it finds empty.
+const dirTries = 100
+
+// errNoDir reports that the receiver's directory was removed before it got the file.
+var errNoDir = errors.New("the directory was removed")
+
+// into moves a file of the directory from to one of the receiver's directories, and reports whether it
+// is there. It is not if there is none any more: what both had may be in a pack now, and an agent may
+// remove its own files at any moment.
+func (t *taker) into(from int, dir, name string) (bool, error) {
+	to, err := t.dir(dir)
 	if err != nil {
 		return false, err
 	}
@@ -176,20 +195,31 @@ func (t *taker) one(id string) (bool, error) {
 			return false, ignore(err, unix.ENOENT)
 		}
 		return true, t.drop(from, name)
-	case errors.Is(err, unix.ENOENT): // another git of the agent removed it
-		return true, nil
+	case errors.Is(err, unix.ENOENT):
+		var st unix.Stat_t
+		if err := unix.Fstatat(from, name, &st, unix.AT_SYMLINK_NOFOLLOW); err == nil {
+			return false, errNoDir
+		} else if !errors.Is(err, unix.ENOENT) {
+			return false, err
+		}
+		return false, nil // another git of the agent removed or moved it
 	case errors.Is(err, unix.EXDEV), errors.Is(err, unix.EMLINK):
 		t.copies = true
 		return false, nil
 	case err != nil:
 		return false, err
 	}
-	return true, touch(to, name)
+	if err := touch(to, name); err != nil {
+		return false, ignore(err, unix.ENOENT)
+	}
+	return true, nil
 }
 
-// dir opens one of the receiver's 256 directories, and makes it if it is missing.
-func (t *taker) dir(name string, how *unix.OpenHow) (int, error) {
-	fd, err := unix.Openat2(t.to, name, how)
+// dir opens one of the receiver's 256 directories, and makes it if it is missing. errNoDir means that
+// it was removed at once.
+func (t *taker) dir(name string) (int, error) {
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: beneath}
+	fd, err := unix.Openat2(t.to, name, &how)
 	if !errors.Is(err, unix.ENOENT) {
 		return fd, err
 	}
@@ -198,10 +228,24 @@ func (t *taker) dir(name string, how *unix.OpenHow) (int, error) {
 	}
 	if os.Geteuid() == 0 {
 		if err := unix.Fchownat(t.to, name, int(t.r.Runner.UID), int(t.r.Runner.GID), unix.AT_SYMLINK_NOFOLLOW); err != nil {
-			return -1, err
+			return -1, gone(err)
 		}
 	}
-	return unix.Openat2(t.to, name, how)
+	fd, err = unix.Openat2(t.to, name, &how)
+	return fd, gone(err)
+}
+
+func gone(err error) error {
+	if errors.Is(err, unix.ENOENT) {
+		return errNoDir
+	}
+	return err
+}
+
+// has reports whether the receiver has a file of an object.
+func (t *taker) has(id string) bool {
+	var st unix.Stat_t
+	return unix.Fstatat(t.to, id[:2]+"/"+id[2:], &st, unix.AT_SYMLINK_NOFOLLOW) == nil
 }
 
 func ignore(err, what error) error {

@@ -1,6 +1,7 @@
 package git
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -117,4 +118,56 @@ func TestNothingIsPublishedThatLacksSomething(t *testing.T) {
 	_, err := r.Publish(t.Context(), own, run("rev-parse", "HEAD"))
 	require.ErrorIs(t, err, ErrNotFound)
 	require.Equal(t, before, looseIn(t, r.ObjectDir()))
+}
+
+// Git removes a directory of objects when it is empty, at any moment: git prune-packed of the
+// repository's owner. What is published is there nevertheless.
+func TestPublishWhileEmptyDirectoriesVanish(t *testing.T) {
+	for name, moves := range map[string]bool{"moved": true, "with two names": false} {
+		t.Run(name, func(t *testing.T) {
+			r, own, _ := ownStore(t)
+			stop, stopped := make(chan struct{}), make(chan struct{})
+			go func() {
+				defer close(stopped)
+				for {
+					for i := range 8 {
+						_ = os.Remove(filepath.Join(r.ObjectDir(), fmt.Sprintf("f%x", i))) //nolint:errcheck // it may have an object, or not be there
+					}
+					select {
+					case <-stop:
+						return
+					default:
+					}
+				}
+			}()
+			defer func() { close(stop); <-stopped }()
+			for round := range 300 {
+				var ids []string
+				for i := range 8 {
+					id := fmt.Sprintf("f%x%038x", i, round)
+					ids = append(ids, id)
+					require.NoError(t, os.MkdirAll(filepath.Join(own, id[:2]), 0o755))
+					require.NoError(t, os.WriteFile(filepath.Join(own, id[:2], id[2:]), nil, 0o444))
+				}
+				_, err := r.take(t.Context(), r.Own(own), ids, moves)
+				require.NoError(t, err)
+				for _, id := range ids {
+					require.NoError(t, os.Remove(filepath.Join(r.ObjectDir(), id[:2], id[2:])), "it was published")
+				}
+			}
+		})
+	}
+}
+
+// An agent can remove its objects after they were found. No ref may point to them then.
+func TestNothingIsPublishedThatHasVanishedMeanwhile(t *testing.T) {
+	r, own, run := ownStore(t)
+	with := r.Own(own)
+	ids, err := with.reach(t.Context(), true, []string{run("rev-parse", "HEAD")})
+	require.NoError(t, err)
+	blob := run("rev-parse", "HEAD:a")
+	require.NoError(t, os.Remove(filepath.Join(own, blob[:2], blob[2:])))
+	_, err = r.take(t.Context(), with, ids, true)
+	require.ErrorIs(t, err, ErrNotFound)
+	require.ErrorContains(t, err, blob)
 }

@@ -16,51 +16,56 @@ import (
 const maxTakenIndex = 512 << 20
 
 // packed moves objects that are in packs. A pack of which every object is wanted moves as it is,
-// as after a fetch. The other objects go into a new pack.
+// as after a fetch. The other objects go into a new pack. ErrNotFound means that an object is in
+// neither repository: an agent can remove its own after they were found.
 func (t *taker) packed(ctx context.Context, from Repo, ids []string) error {
+	ids = slices.DeleteFunc(ids, t.has)
 	if len(ids) == 0 {
 		return nil
 	}
-	dir, err := unix.Openat2(t.from, "pack", &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: beneath})
-	if errors.Is(err, unix.ENOENT) && !t.copies {
-		return nil
-	}
-	if err != nil && !errors.Is(err, unix.ENOENT) {
+	some, err := t.packs(ids)
+	if err != nil {
 		return fmt.Errorf("publish packs: %w", err)
-	}
-	some := t.copies
-	if err == nil {
-		f := os.NewFile(uintptr(dir), "pack")
-		defer f.Close()
-		names, err := f.Readdirnames(-1)
-		if err != nil {
-			return fmt.Errorf("publish packs: %w", err)
-		}
-		wanted := map[string]bool{}
-		for _, n := range names {
-			stem, ok := strings.CutSuffix(n, ".idx")
-			if !ok || !strings.HasPrefix(stem, "pack-") || !slices.Contains(names, stem+".pack") {
-				continue
-			}
-			if len(wanted) == 0 {
-				for _, id := range ids {
-					wanted[id] = true
-				}
-			}
-			some = true
-			if err := t.pack(dir, stem, wanted); err != nil {
-				return fmt.Errorf("publish %s: %w", stem, err)
-			}
-		}
-	}
-	if !some {
-		return nil // the repository has all of them
 	}
 	lack, err := missing(ctx, t.r, ids)
 	if err != nil || len(lack) == 0 {
 		return err
 	}
+	if !some && !t.copies {
+		return fmt.Errorf("publish object %s: %w", lack[0], ErrNotFound)
+	}
 	return pipe(ctx, from, t.r, strings.NewReader(strings.Join(lack, "\n")+"\n"))
+}
+
+// packs moves the packs that contain nothing but ids. It reports whether there are any packs.
+func (t *taker) packs(ids []string) (some bool, err error) {
+	dir, err := unix.Openat2(t.from, "pack", &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: beneath})
+	if err != nil {
+		return false, ignore(err, unix.ENOENT)
+	}
+	f := os.NewFile(uintptr(dir), "pack")
+	defer f.Close()
+	names, err := f.Readdirnames(-1)
+	if err != nil {
+		return false, err
+	}
+	wanted := map[string]bool{}
+	for _, n := range names {
+		stem, ok := strings.CutSuffix(n, ".idx")
+		if !ok || !strings.HasPrefix(stem, "pack-") || !slices.Contains(names, stem+".pack") {
+			continue
+		}
+		if len(wanted) == 0 {
+			for _, id := range ids {
+				wanted[id] = true
+			}
+		}
+		some = true
+		if err := t.pack(dir, stem, wanted); err != nil {
+			return some, fmt.Errorf("%s: %w", stem, err)
+		}
+	}
+	return some, nil
 }
 
 // pack moves a pack if every object of it is wanted. It adds the index last and removes the index
@@ -70,8 +75,7 @@ func (t *taker) pack(dir int, stem string, wanted map[string]bool) error {
 	if err != nil || !all {
 		return err
 	}
-	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: beneath}
-	to, err := t.dir("pack", &how)
+	to, err := t.dir("pack")
 	if err != nil {
 		return err
 	}
