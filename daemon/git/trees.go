@@ -43,7 +43,7 @@ func (r Repo) CheckTrees(ctx context.Context, commit, base string) error {
 		return bad
 	})
 	err := group.Wait()
-	if bad != nil {
+	if errors.Is(bad, ErrBadTree) {
 		return bad // the other errors follow from it
 	}
 	return err
