@@ -21,7 +21,8 @@ func TestHintsAboutWorkspaces(t *testing.T) {
 	git(t, repo, "config", "uploadpack.allowFilter", "true")
 	git(t, repo, "rm", "-q", "run.sh")
 	git(t, repo, "commit", "-qm", "one file is in the history only")
-	git(t, d.dir, "clone", "-q", "--no-local", "--filter=blob:none", "file://"+repo, d.path("partial"))
+	// git fetch --refetch packs everything afterwards, by default in the background, where it would remove files while they change hands.
+	git(t, d.dir, "clone", "-q", "--config", "gc.autoDetach=false", "--no-local", "--filter=blob:none", "file://"+repo, d.path("partial"))
 	git(t, d.dir, "clone", "-q", "--bare", repo, d.path("bare"))
 	for _, dir := range []string{d.path("bare"), repo, d.path("second"), d.path("third"), d.path("partial")} {
 		d.giveAway(dir)
