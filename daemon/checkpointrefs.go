@@ -28,7 +28,11 @@ func (h snapshotHost) DropCommits(ctx context.Context, needed func(agent, commit
 // Refs that cannot be read are logged, and are in no checkpoint.
 func (h snapshotHost) git(ctx context.Context, a agent.Held, readable bool) (g *timeline.Git, commit string, err error) {
 	name, k := a.Name(), a.Copy()
-	refs, unread := h.w.git.Refs(ctx, name, k.Branch, k.OwnedRefs)
+	owned, unread := a.OwnedRefs(ctx)
+	var refs worktree.Refs
+	if unread == nil {
+		refs, unread = h.w.git.Refs(ctx, name, k.Branch, owned)
+	}
 	if unread != nil {
 		h.w.d.Log.Warn("refs not read for a checkpoint", "agent", name, "err", unread)
 	} else if strings.HasPrefix(refs.Head, "ref: ") {
@@ -60,7 +64,7 @@ func (h snapshotHost) git(ctx context.Context, a agent.Held, readable bool) (g *
 			return out
 		},
 		Move: func(ctx context.Context, to api.Snapshot, index func(io.Writer) error) error {
-			return h.w.git.MoveRefs(h.w.d.charge(ctx, name), name, k.Branch, k.OwnedRefs, at(to), index)
+			return h.w.git.MoveRefs(h.w.d.charge(ctx, name), name, k.Branch, owned, at(to), index)
 		}}, commit, nil
 }
 

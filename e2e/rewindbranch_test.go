@@ -11,6 +11,20 @@ import (
 	"polis/daemon/api"
 )
 
+// TestACheckpointHasRefsMadeJustBefore: polisd learns of each ref by an event, and a checkpoint may begin before the last
+// of them has come.
+func TestACheckpointHasRefsMadeJustBefore(t *testing.T) {
+	d := startDaemon(t, options{config: "[snapshots]\nevery = \"0s\"\n"})
+	d.up()
+	d.add("alice")
+	const made = 150 // a checkpoint has at most 200
+	d.sh("alice", fmt.Sprintf(`i=0; while [ $i -lt %d ]; do echo "create refs/heads/own-$i HEAD"; i=$((i+1)); done | git update-ref --stdin`, made))
+	first := d.checkpoint("alice")
+	require.Equal(t, 1+made, len(first.Refs))
+	d.sh("alice", "git commit -q --allow-empty -m one; git for-each-ref --format='update %(refname) HEAD' 'refs/heads/own-*' | git update-ref --stdin")
+	require.Equal(t, 1+made, len(d.rewind("alice", "--branch", "--to", first.ID).Refs))
+}
+
 // TestABranchGoesBack: HEAD, index and the agent's own refs are where they were, in the agent's own eyes, and forth
 // again, also after maintenance and a restart of polisd. Others' refs stay, and what the queue knows stays true.
 func TestABranchGoesBack(t *testing.T) {

@@ -112,6 +112,17 @@ func (h Held) Changes(ctx context.Context, req wire.ChangesRequest) (wire.Change
 	return out, err
 }
 
+// OwnedRefs returns the refs that the agent made. A living shim is queried: its events of the last ones may not have come.
+func (h Held) OwnedRefs(ctx context.Context) ([]string, error) {
+	sh := h.shim()
+	if sh == nil {
+		return h.Copy().OwnedRefs, nil
+	}
+	defer sh.Close()
+	st, err := sh.Status(ctx)
+	return st.OwnedRefs, err
+}
+
 // Homes returns the name of the workspace of each agent.
 func (m *Manager) Homes() map[string]string {
 	m.mu.Lock()
