@@ -194,6 +194,9 @@ func TestWhatAWaiterAndAHolderSee(t *testing.T) {
 	r = d.as("bob", "polisctl wait main.txt --timeout 300ms")
 	require.Equal(t, 7, r.code, r.String())
 	require.Contains(t, r.stderr, "alice")
+	d.eventually("the wait that ended to be forgotten", func() bool {
+		return !strings.Contains(d.sh("alice", "cat /run/polis/locks.json"), `"holder": "bob"`)
+	})
 	done := make(chan result, 1)
 	go func() {
 		done <- d.as("bob", "cd src && polisctl wait ../main.txt --timeout 60s && echo y >> ../main.txt")

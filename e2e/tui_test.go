@@ -22,6 +22,10 @@ type pane struct {
 	name string // of tmux's session
 }
 
+// target names the session and nothing else: tmux takes a shorter name also for the beginning of a window's, and a
+// window is named after what runs in it, which at first is tmux itself.
+func (p *pane) target() string { return "=" + p.name + ":" }
+
 // second is another terminal of the same server.
 func (p *pane) second(width, height string) *pane {
 	p.run("new-session", "-d", "-s", "u", "-x", width, "-y", height, "/bin/sh")
@@ -46,11 +50,13 @@ func (d *daemon) tmux(width, height string, env ...string) *pane {
 	return p
 }
 
-func (p *pane) text() string { return p.run("capture-pane", "-p", "-t", p.name) }
+func (p *pane) text() string { return p.run("capture-pane", "-p", "-t", p.target()) }
 
-func (p *pane) line(text string) { p.run("send-keys", "-t", p.name, "-l", text); p.key("Enter") }
+func (p *pane) line(text string) { p.run("send-keys", "-t", p.target(), "-l", text); p.key("Enter") }
 
-func (p *pane) key(keys ...string) { p.run(append([]string{"send-keys", "-t", p.name}, keys...)...) }
+func (p *pane) key(keys ...string) {
+	p.run(append([]string{"send-keys", "-t", p.target()}, keys...)...)
+}
 
 // shows waits until all of the patterns are on the screen.
 func (p *pane) shows(patterns ...string) {
@@ -107,7 +113,7 @@ func TestScreenInATerminal(t *testing.T) {
 	// Merge: only after a yes.
 	p.key("m")
 	p.shows(`Merge one \(agent/one\)\? \[y/N\]`)
-	require.NotRegexp(t, `\x1b\[[0-9;]*3[0-7]m`, p.run("capture-pane", "-e", "-p", "-t", "t"), "colours in spite of NO_COLOR")
+	require.NotRegexp(t, `\x1b\[[0-9;]*3[0-7]m`, p.run("capture-pane", "-e", "-p", "-t", p.target()), "colours in spite of NO_COLOR")
 	p.key("n")
 	p.shows(`nothing was done`)
 	require.NotContains(t, git(t, d.bare(), "ls-tree", "--name-only", "main"), "one.txt")
@@ -139,7 +145,7 @@ func TestScreenInATerminal(t *testing.T) {
 	p.shows(`polis  3 agents`, `  three`)
 
 	// A larger terminal, and polisd away and back.
-	p.run("resize-window", "-t", "t", "-x", "140", "-y", "40")
+	p.run("resize-window", "-t", p.target(), "-x", "140", "-y", "40")
 	p.shows(`LAST OUTPUT`, `two .* typed-on-the-screen`)
 	require.Error(t, d.signal(syscall.SIGKILL))
 	p.shows(`not connected`, `> one`)
@@ -175,7 +181,7 @@ func TestScreenInATerminal(t *testing.T) {
 	p.shows(`polis  2 agents`, `live`)
 	p.key("m")
 	p.shows(`Merge one`)
-	require.Regexp(t, `\x1b\[[0-9;]*3[0-7]m`, p.run("capture-pane", "-e", "-p", "-t", "t"), "no colours where they are wanted")
+	require.Regexp(t, `\x1b\[[0-9;]*3[0-7]m`, p.run("capture-pane", "-e", "-p", "-t", p.target()), "no colours where they are wanted")
 	p.key("n")
 	p.shows(`nothing was done`)
 	pid, err := strconv.Atoi(strings.TrimSpace(readFile(d.path("pid"))))
