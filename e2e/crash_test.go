@@ -65,7 +65,7 @@ func (d *daemon) dieAt(step string, do func() result) {
 	select {
 	case err := <-d.done:
 		d.done <- err
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		d.t.Fatalf("polisd did not come by %s: %s", step, r)
 	}
 	d.start()

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -50,11 +51,14 @@ func TestProtectedPathsAreMergedWhenAPersonAcceptsThem(t *testing.T) {
 	d.fate("bob", api.MergeMerged)
 	d.fate("alice", api.MergePending)
 	var out api.QueueOutcome
-	for _, o := range d.queues().Recent {
-		if o.Agent == "alice" {
-			out = o
+	d.eventually("the queue knows its outcome", func() bool {
+		recent := d.queues().Recent
+		i := slices.IndexFunc(recent, func(o api.QueueOutcome) bool { return o.Agent == "alice" })
+		if i >= 0 {
+			out = recent[i]
 		}
-	}
+		return i >= 0
+	})
 	require.Equal(t, api.CodeProtectedPath, out.Code)
 	require.Equal(t, []string{".envrc"}, out.Paths)
 	var dry api.MergeResponse

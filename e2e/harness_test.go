@@ -454,7 +454,7 @@ func (d *daemon) eventually(what string, f func() bool) {
 // git runs git on the host, in a directory that may belong to another user.
 func git(t testing.TB, dir string, args ...string) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "git", append([]string{"-c", "safe.directory=*", "-c", "user.name=Host", "-c", "user.email=host@example.com", "-C", dir}, args...)...)
+	cmd := exec.CommandContext(t.Context(), "git", append([]string{"-c", "safe.directory=*", "-c", "gc.autoDetach=false", "-c", "user.name=Host", "-c", "user.email=host@example.com", "-C", dir}, args...)...)
 	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "git %s: %s", strings.Join(args, " "), out)

@@ -200,7 +200,7 @@ func TestHintsAboutTasks(t *testing.T) {
 		tried{hint: "polisctl agents start %s, or polisctl agents shell %s", refused: "agents attach bare", do: []string{"agents start bare"}},
 	)
 	d.add("slow", "--", "sh", "-c", "{prompt}")
-	d.trials(t, tried{hint: "it continues: polisctl tasks show %s", refused: "--timeout 1s run --wait slow sleep_1000", do: []string{"tasks show slow.1"}, shows: "sleep 1000"})
+	d.trials(t, tried{hint: "it continues: polisctl tasks show %s", refused: "--timeout 10s run --wait slow sleep_1000", do: []string{"tasks show slow.1"}, shows: "sleep 1000"})
 	d.add("reads", "--", "sh", "-c", "read x; exit 3")
 	d.must("agents", "start", "reads")
 	d.add("hog", "--memory", "96", "--", "sh", "-c", "{prompt}")

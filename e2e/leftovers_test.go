@@ -2,7 +2,9 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 	"testing"
@@ -18,7 +20,7 @@ import (
 const hub = `( setsid /usr/bin/python3 -c '
 import socket, time
 s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); s.bind(("127.0.0.1", %d)); s.listen()
-time.sleep(1000)' >/dev/null 2>&1 & ); sleep %s; echo done`
+time.sleep(1000)' >/dev/null 2>&1 & ); %s; echo done`
 
 func (d *daemon) leftovers(agent string, flags ...string) api.Leftovers {
 	d.t.Helper()
@@ -33,7 +35,7 @@ func TestWhatATaskLeavesRunning(t *testing.T) {
 	d := startDaemon(t, options{config: "[roles.tidy]\nleftovers = \"end\"\n[roles.careful]\nleftovers = \"ask\"\n"})
 	d.up()
 	for name, role := range map[string][]string{"alice": nil, "tidy": {"--role", "tidy"}, "careful": {"--role", "careful"}} {
-		d.must(append([]string{"agents", "add", name, "--base", "custom", "--write", "**"}, append(role, "--", "sh", "-c", fmt.Sprintf(hub, 25463, "2"))...)...)
+		d.must(append([]string{"agents", "add", name, "--base", "custom", "--write", "**"}, append(role, "--", "sh", "-c", fmt.Sprintf(hub, 25463, map[bool]string{true: "while ! test -e $HOME/over; do sleep 0.05; done", false: "sleep 2"}[name == "alice"]))...)...)
 	}
 	// A server that a person starts in an agent while the task runs is not a leftover.
 	d.must("agents", "run", "alice", "work")
@@ -41,6 +43,7 @@ func TestWhatATaskLeavesRunning(t *testing.T) {
 s = socket.socket(); s.bind(("127.0.0.1", 8080)); s.listen(); print("there", flush=True); time.sleep(1000)`)
 	d.eventually("the person's server", func() bool { return strings.Contains(shell.text(), "there") })
 	d.eventually("the port of the hub is mapped while the task runs", func() bool { _, ok := d.ports("alice")[25463]; return ok })
+	require.NoError(t, os.WriteFile(d.home("alice", "over"), nil, 0o644))
 	d.eventually("the task has ended", func() bool { a, _ := d.agent("alice"); return a.Status == api.StatusIdle })
 	d.eventually("the map has gone with the task", func() bool { _, ok := d.ports("alice")[25463]; return !ok })
 	left := d.leftovers("alice").Leftovers
@@ -65,7 +68,10 @@ s = socket.socket(); s.bind(("127.0.0.1", 8080)); s.listen(); print("there", flu
 	res := d.leftovers("alice", "--end")
 	require.Equal(t, 1, res.Ended)
 	require.Empty(t, res.Leftovers)
-	require.NoFileExists(t, fmt.Sprintf("/proc/%d", left[0].PID))
+	d.eventually("it is reaped", func() bool {
+		_, err := os.Stat(fmt.Sprintf("/proc/%d", left[0].PID))
+		return errors.Is(err, fs.ErrNotExist)
+	})
 	require.NotContains(t, d.must("agents", "list"), "left running")
 	require.True(t, alive(shell), "it is a person's")
 	_ = shell.cmd.Process.Kill()

@@ -119,7 +119,7 @@ func TestAModelCallsPolisByMCP(t *testing.T) {
 	d.must("agents", "run", "alice", "touch $HOME/began; while :; do sleep 0.1; done")
 	d.eventually("the task has begun", func() bool { _, err := os.Stat(d.home("alice", "began")); return err == nil })
 	m.must("status_update", map[string]any{"status": "thinking", "message": "half of it", "currentTool": "Bash"})
-	require.Contains(t, d.must("events"), "agent alice: half of it")
+	d.eventually("it is an event", func() bool { return strings.Contains(d.must("events"), "agent alice: half of it") })
 	require.Contains(t, m.must("task_complete", map[string]any{"message": "all of it"}), "has ended")
 	require.Contains(t, m.must("task_complete", map[string]any{"message": "again"}), "had ended already")
 	last := d.settled("alice")

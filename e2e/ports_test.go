@@ -337,9 +337,11 @@ func TestExternalPortsAreStable(t *testing.T) {
 	require.NotEqual(t, static.External, moved.External)
 	require.NotEqual(t, tcp.External, movedTCP.External)
 	require.Equal(t, udp, d.mapped("alice", "udp", 3000), "only what was taken moves")
-	said := d.must("--json", "events")
-	require.Contains(t, said, fmt.Sprintf("port 2000 of agent alice is reachable at 127.0.0.1:%d, because port %d is in use", moved.External, static.External))
-	require.Contains(t, said, fmt.Sprintf("because port %d is in use", tcp.External))
+	d.eventually("both moves are events", func() bool {
+		said := d.must("--json", "events")
+		return strings.Contains(said, fmt.Sprintf("port 2000 of agent alice is reachable at 127.0.0.1:%d, because port %d is in use", moved.External, static.External)) &&
+			strings.Contains(said, fmt.Sprintf("because port %d is in use", tcp.External))
+	})
 	require.NoError(t, l1.Close())
 	require.NoError(t, l2.Close())
 	d.must("agents", "stop", "alice")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -81,8 +82,10 @@ func TestTenAgentsFinishAtOnce(t *testing.T) {
 		shas[a.MergeCommitSHA] = true
 	}
 	require.Len(t, shas, n)
-	require.Empty(t, d.queues().Entries)
-	require.Len(t, d.queues().Recent, n)
+	d.eventually("the queue has recorded all of them", func() bool {
+		q := d.queues()
+		return len(q.Entries) == 0 && len(q.Recent) == n
+	})
 	line := strings.Fields(git(t, d.bare(), "rev-list", "--first-parent", "--min-parents=2", "main"))
 	require.Len(t, line, n)
 	for _, sha := range line {
@@ -139,11 +142,14 @@ check_timeout = "60s"
 	require.NoFileExists(t, filepath.Join(project, "bad.txt"))
 	require.NoFileExists(t, filepath.Join(project, "built.txt"))
 	var failed api.QueueOutcome
-	for _, o := range d.queues().Recent {
-		if o.Agent == "evil" {
-			failed = o
+	d.eventually("the queue knows its outcome", func() bool {
+		recent := d.queues().Recent
+		i := slices.IndexFunc(recent, func(o api.QueueOutcome) bool { return o.Agent == "evil" })
+		if i >= 0 {
+			failed = recent[i]
 		}
-	}
+		return i >= 0
+	})
 	require.Equal(t, api.CodeCheckFailed, failed.Code)
 	require.Contains(t, readFile(failed.Log), "checking in "+project)
 	require.NotEqual(t, before, strings.TrimSpace(git(t, d.bare(), "rev-parse", "main")))

@@ -14,7 +14,7 @@ import (
 // run each line of it. A person has two terminals, one for the answers.
 func TestTheVerificationOfOrchestration(t *testing.T) {
 	needProgram(t, "tmux")
-	d := startDaemon(t, options{config: "[roles.simple-fix.tools]\nauto_approve = [\"read_file\", \"glob\", \"grep\", \"bash\"]\n"})
+	d := startDaemon(t, options{config: "[roles.simple-fix.tools]\nauto_approve = [\"read_file\", \"glob\", \"grep\", \"bash\"]\n[patrol]\ninterval = \"0s\"\n"})
 	project := d.up()
 	person := d.tmux("100", "40", "NO_COLOR=1")
 	post := func(path string, body any, save string) string {

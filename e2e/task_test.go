@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -104,7 +105,9 @@ func TestATaskIsDoneWhenItsAgentReportsIt(t *testing.T) {
 	require.Equal(t, "work\n", readFile(filepath.Join(project, "work.txt")))
 	a, _ := d.agent("alice")
 	require.Equal(t, api.StatusRunning, a.Status, "its program has not ended")
-	require.Contains(t, d.must("agents", "watch", "alice"), "task "+got.ID+" had ended already")
+	d.eventually("a second report is logged", func() bool {
+		return strings.Contains(d.must("agents", "watch", "alice"), "task "+got.ID+" had ended already")
+	})
 	d.must("agents", "exec", "alice", "--", "touch", "/tmp/end")
 	d.eventually("the program has ended", func() bool { a, _ := d.agent("alice"); return a.Status == api.StatusIdle })
 	require.Equal(t, got, d.settled("alice"), "set once")

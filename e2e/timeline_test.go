@@ -179,7 +179,11 @@ func TestPolisdDiesWhileItMakesACheckpoint(t *testing.T) {
 	do := func() result { return d.ctl("checkpoint", "alice") }
 	d.sh("alice", "echo first >work.txt")
 	steps := []string{"checkpoint:read", "cas:synced", "cas:renamed", "snapshot:stored", "checkpoint:done", "checkpoint:hashed"}
-	require.Subset(t, d.steps(do), steps)
+	require.Subset(t, d.steps(func() result {
+		r := do()
+		d.eventually("its state has its hash", func() bool { return strings.Contains(readFile(d.path("failpoint.log")), "checkpoint:hashed\n") })
+		return r
+	}), steps)
 	for _, step := range steps {
 		d.sh("alice", "date +%s.%N >work.txt; date +%s.%N >"+strings.ReplaceAll(step, ":", "-"))
 		d.dieAt(step, do)

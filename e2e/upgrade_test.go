@@ -65,7 +65,7 @@ func TestAnUpgradeUnderLoad(t *testing.T) {
 		t.Log("there is no history here to build the older shim from")
 		return
 	}
-	d := startDaemon(t, options{config: "[locks]\nwait = \"200ms\"\nhold = \"1s\"\ngrace = \"2s\"\n", mounts: tools(t), full: true})
+	d := startDaemon(t, options{config: "[locks]\nwait = \"200ms\"\nhold = \"10m\"\ngrace = \"2s\"\n", mounts: tools(t), full: true})
 	require.Error(t, d.signal(syscall.SIGKILL))
 	config := readFile(d.path("polisd.toml"))
 	current := d.bin
