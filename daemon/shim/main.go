@@ -46,19 +46,21 @@ func (s *Shim) startMain(_ context.Context, req wire.StartRequest) error {
 	}
 	m, err := startSession(s.ctx, s.sandbox, sandbox.Process{Args: req.Command, Env: s.env(more, req.TTY),
 		Cwd: s.Spec.ProjectPath, TTY: req.TTY, Rows: 24, Cols: 80}, req.NoInput, st, s.out, s.Log, func(m *session) {
+		if st != nil {
+			s.stepping.Store(m) // what its first call meets is a step, too
+		}
+	}, func(m *session) {
 		s.stepping.CompareAndSwap(m, nil)
 		s.leftRunning(since)
 		s.awaitOOM(m.code)
 		s.keepExit(m)
 	})
 	if err != nil {
+		s.stepping.Store(nil)
 		return startError(req.Command[0], err)
 	}
 	s.main, s.mainStart = m, time.Now()
 	s.noteTask(req.Task, from)
-	if st != nil {
-		s.stepping.Store(m)
-	}
 	s.group.Go(func() error {
 		<-m.done
 		s.events.Publish(api.Event{Type: wire.EventExit, Agent: s.Spec.Agent,
