@@ -72,6 +72,7 @@ func TestASpentBudgetAsksAPersonAndTheAgentIsFrozen(t *testing.T) {
 	// The raise is of this day, also after a new start. A denial refuses and thaws.
 	d.must("agents", "stop", "ana")
 	d.must("agents", "start", "ana")
+	d.idle("ana") // the start ran its command, without a task
 	d.must("agents", "run", "ana", beat)
 	require.Equal(t, "200 ", d.sh("ana", modelStatus), "360 of 400")
 	got = d.asking("ana", modelStatus)
