@@ -13,6 +13,7 @@ import (
 	"polis/daemon/agent"
 	"polis/daemon/layout"
 	"polis/daemon/placement"
+	"polis/daemon/private"
 	"polis/daemon/shim/wire"
 	"polis/daemon/store"
 
@@ -52,7 +53,7 @@ func (s *shims) recreateSpec(a *agent.Agent, dir string) error {
 			spec.Mountpoint = cmp.Or(spec.Mountpoint, m)
 		}
 	}
-	if err := os.MkdirAll(dir, 0o750); err != nil {
+	if err := private.Dir(dir); err != nil {
 		return err
 	}
 	s.log.Warn("shim has no spec; its mounts and control group are removed by name", "agent", a.Name(), "mounts", mounts, "cgroup", left)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"sort"
 	"time"
 
@@ -12,22 +13,43 @@ import (
 	"polis/daemon/adminsocket"
 	"polis/daemon/agent"
 	"polis/daemon/api"
+	"polis/daemon/config"
 	"polis/daemon/environment"
 	"polis/daemon/launcher"
 	"polis/daemon/layout"
 	"polis/daemon/models"
+	"polis/daemon/private"
 	"polis/daemon/shim/dial"
+	"polis/daemon/worktree"
 )
 
 // prepareDirs makes the run directory and the state directory.
 func (d *Daemon) prepareDirs() error {
 	d.gid = adminsocket.AdminGroup()
-	for _, dir := range []string{d.Config.RunDir, d.run.Agents(), d.Config.WorkspacesDir} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return fmt.Errorf("make %s: %w", dir, err)
+	// A directory that the administrator chose can have other uses, so its mode is changed only when it is made.
+	// Everything in it has a mode of its own.
+	own := config.Default()
+	for _, s := range []struct {
+		dir   string
+		close bool
+	}{{d.Config.RunDir, d.Config.RunDir == own.RunDir}, {d.run.Agents(), true}, {d.Config.WorkspacesDir, d.Config.WorkspacesDir == own.WorkspacesDir}} {
+		if err := private.Shared(s.dir, s.close); err != nil {
+			return fmt.Errorf("make %s: %w", s.dir, err)
 		}
 	}
 	return nil
+}
+
+// placed reports whether polis chose the directory of a workspace.
+func (d *Daemon) placed(root layout.Workspace) bool {
+	return filepath.Dir(string(root)) == filepath.Clean(d.Config.WorkspacesDir)
+}
+
+// warnByGroup warns if more users than the owner can read what polis stores of a project.
+func (d *Daemon) warnByGroup(info worktree.Info, name string, root layout.Workspace, gid int) {
+	if info.ByGroup {
+		d.warn(fmt.Sprintf("workspace %s: the file system of %s has no access control lists, so members of group %d can read what polis stores of the project", name, root.Dir(), gid))
+	}
 }
 
 func (d *Daemon) openShims() error {

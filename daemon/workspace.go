@@ -117,7 +117,7 @@ func (d *Daemon) up(ctx context.Context, req api.UpRequest, progress func(string
 			return api.UpResponse{}, err
 		}
 	}
-	info, err := worktree.Up(ctx, worktree.Spec{Workspace: string(root), Repo: req.Repo, Target: req.Target, UID: uint32(uid), GID: uint32(gid), Plain: d.staysPlain(name, st, req.AdoptGit), Log: d.Log, Progress: progress})
+	info, err := worktree.Up(ctx, worktree.Spec{Workspace: string(root), Repo: req.Repo, Target: req.Target, UID: uint32(uid), GID: uint32(gid), Plain: d.staysPlain(name, st, req.AdoptGit), Private: d.placed(root), Log: d.Log, Progress: progress})
 	if err != nil {
 		if !listed && fresh {
 			placement.Undo(root)
@@ -182,6 +182,7 @@ func (d *Daemon) warn(text string) {
 
 // enter registers the workspace with the daemon and the agents' manager.
 func (d *Daemon) enter(ctx context.Context, name string, root layout.Workspace, info worktree.Info, uid, gid int, lock *owner.Lock) *workspace {
+	d.warnByGroup(info, name, root, gid)
 	d.mu.Lock()
 	w, ok := d.workspaces[name]
 	if !ok {
@@ -246,7 +247,7 @@ func (d *Daemon) restoreWorkspace(ctx context.Context, name, path string, rep *a
 	if err != nil {
 		return err
 	}
-	info, err := worktree.Up(ctx, worktree.Spec{Workspace: path, UID: uint32(uid), GID: uint32(gid), Plain: placement.IsPlain(st), Log: d.Log})
+	info, err := worktree.Up(ctx, worktree.Spec{Workspace: path, UID: uint32(uid), GID: uint32(gid), Plain: placement.IsPlain(st), Private: d.placed(root), Log: d.Log})
 	if err != nil {
 		return err
 	}

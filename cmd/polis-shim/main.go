@@ -27,6 +27,7 @@ import (
 	"polis/daemon/doctor"
 	"polis/daemon/launcher"
 	"polis/daemon/layout"
+	"polis/daemon/private"
 	"polis/daemon/shim"
 	"polis/daemon/shim/wire"
 	"polis/daemon/store"
@@ -44,6 +45,7 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) error {
+	syscall.Umask(private.Umask) // also that of programs which enter the sandbox
 	fs := flag.NewFlagSet("polis-shim", flag.ContinueOnError)
 	file := fs.String("spec", "", "what to serve, a `FILE` that polisd wrote")
 	cleanup := fs.Bool("cleanup", false, "remove what a dead shim left, and exit")

@@ -13,11 +13,13 @@ import (
 
 	"github.com/coreos/go-systemd/v22/activation"
 	sd "github.com/coreos/go-systemd/v22/daemon"
+	"golang.org/x/sys/unix"
 
 	"polis/cmd/polisd/signals"
 	"polis/daemon"
 	"polis/daemon/api"
 	"polis/daemon/config"
+	"polis/daemon/private"
 )
 
 // version is set by the build.
@@ -40,6 +42,7 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	defer signals.Release()
+	unix.Umask(private.Umask)
 	fs := flag.NewFlagSet("polisd", flag.ContinueOnError)
 	file := fs.String("config", config.DefaultFile, "configuration `FILE`")
 	check := fs.Bool("check", false, "check the configuration and exit")

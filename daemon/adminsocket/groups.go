@@ -1,7 +1,6 @@
 package adminsocket
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -11,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"polis/daemon/acl"
 	"polis/daemon/api"
 )
 
@@ -51,27 +51,18 @@ func ReadGroup(name string) (int, error) {
 // Allow permits one more group to connect to the socket, besides the one that owns it. A gid of -1
 // permits none. The kernel refuses other users, and the server checks the caller again.
 func Allow(l net.Listener, gid int) error {
-	const acl = "system.posix_acl_access"
 	path := l.Addr().String()
 	if gid < 0 {
-		err := unix.Removexattr(path, acl) // of an earlier configuration; systemd keeps the socket
+		err := unix.Removexattr(path, acl.Attribute) // of an earlier configuration; systemd keeps the socket
 		if err == nil || errors.Is(err, unix.ENODATA) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOENT) {
 			return nil
 		}
 		return &os.PathError{Op: "remove the access control list of", Path: path, Err: err}
 	}
-	// acl(5), as linux/posix_acl_xattr.h has it: version 2, then tag, permissions, id.
-	const userObj, groupObj, group, mask, other, readWrite, nobody = 1, 4, 8, 0x10, 0x20, 6, 0xffffffff
-	b := binary.LittleEndian.AppendUint32(nil, 2)
-	for _, e := range []struct {
-		tag, perm uint16
-		id        uint32
-	}{{userObj, readWrite, nobody}, {groupObj, readWrite, nobody}, {group, readWrite, uint32(gid)}, {mask, readWrite, nobody}, {other, 0, nobody}} {
-		b = binary.LittleEndian.AppendUint16(b, e.tag)
-		b = binary.LittleEndian.AppendUint16(b, e.perm)
-		b = binary.LittleEndian.AppendUint32(b, e.id)
-	}
-	if err := unix.Setxattr(path, acl, b, 0); err != nil {
+	const perm = acl.Read | acl.Write
+	list := acl.Encode(acl.Entry{Tag: acl.UserObj, Perm: perm}, acl.Entry{Tag: acl.GroupObj, Perm: perm},
+		acl.Entry{Tag: acl.Group, Perm: perm, ID: uint32(gid)}, acl.Entry{Tag: acl.Mask, Perm: perm}, acl.Entry{Tag: acl.Other})
+	if err := unix.Setxattr(path, acl.Attribute, list, 0); err != nil {
 		return fmt.Errorf("let read_group connect: %w", &os.PathError{Op: "set an access control list on", Path: path, Err: err})
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 	"polis/daemon/api"
 	"polis/daemon/failpoint"
 	"polis/daemon/git"
+	"polis/daemon/private"
 	"polis/daemon/store"
 	"polis/fusefs/fdtree"
 )
@@ -28,11 +29,7 @@ func (s *Store) make(ctx context.Context, id string) (Base, error) {
 		return Base{}, api.Errorf(api.CodeWorktreeFailed, "make the base tree %s: %w", id, err)
 	}
 	began := s.cfg.Now()
-	if err := os.Mkdir(s.cfg.Dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return fail(err)
-	}
-	// It may be an older directory, or another mode by a restored backup.
-	if err := os.Chmod(s.cfg.Dir, 0o700); err != nil {
+	if err := private.Dir(s.cfg.Dir); err != nil {
 		return fail(err)
 	}
 	tmp := s.dir(id) + partial

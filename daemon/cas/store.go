@@ -9,6 +9,8 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+
+	"polis/daemon/private"
 )
 
 const (
@@ -32,7 +34,7 @@ type Store struct {
 // Open opens the store in dir and makes it if it is missing. It removes what an interrupted batch
 // left, and measures the store.
 func Open(ctx context.Context, dir string) (*Store, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := private.Dir(dir); err != nil {
 		return nil, fmt.Errorf("make the store: %w", err)
 	}
 	root, err := os.OpenRoot(dir)

@@ -18,6 +18,7 @@ import (
 	"polis/daemon/failpoint"
 	"polis/daemon/job"
 	"polis/daemon/layout"
+	"polis/daemon/private"
 	"polis/daemon/setting"
 	"polis/daemon/shim/wire"
 	"polis/fusefs/fdtree"
@@ -104,14 +105,12 @@ func failed(log, why string) error {
 // prepare makes the directories, fills the tree and writes the spec.
 func (c *Runner) prepare(ctx context.Context, commit, name string) (wire.Spec, error) {
 	root, dir := c.Root, c.Shims.Dir(name)
-	for _, p := range []string{root.Check(), root.CheckLogs()} {
-		if err := os.MkdirAll(p, 0o755); err != nil {
-			return wire.Spec{}, err
-		}
+	if err := errors.Join(private.Within(root.Check()), private.Dir(root.CheckLogs())); err != nil {
+		return wire.Spec{}, err
 	}
 	tree, home, scratch := filepath.Join(root.Check(), "tree"), filepath.Join(root.Check(), "home"), filepath.Join(root.Check(), "scratch")
 	for _, p := range []string{tree, home, scratch} {
-		if err := layout.OwnedDir(p, c.UID, c.GID, 0o700); err != nil {
+		if err := private.Owned(p, c.UID, c.GID); err != nil {
 			return wire.Spec{}, err
 		}
 	}

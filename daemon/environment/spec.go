@@ -16,6 +16,7 @@ import (
 	"polis/daemon/isolation"
 	"polis/daemon/layout"
 	"polis/daemon/models"
+	"polis/daemon/private"
 	"polis/daemon/setting"
 	"polis/daemon/shim/wire"
 	"polis/daemon/worktree"
@@ -38,10 +39,7 @@ type Builder struct {
 // Prepare makes the directories that an agent's shim needs, fills the agent's home and returns
 // the spec. dir is the run directory of the agent.
 func (b *Builder) Prepare(a *agent.Agent, dir string) (wire.Spec, error) {
-	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return wire.Spec{}, err
-	}
-	if err := os.Chown(dir, 0, max(b.SocketGID, 0)); err != nil {
+	if err := private.Group(dir, b.SocketGID); err != nil {
 		return wire.Spec{}, err
 	}
 	if err := os.Remove(layout.ShimError(dir)); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -52,7 +50,7 @@ func (b *Builder) Prepare(a *agent.Agent, dir string) (wire.Spec, error) {
 	}
 	spec := b.Spec(a, dir)
 	for _, d := range []string{spec.HomeDir, spec.Scratch} {
-		if err := layout.OwnedDir(d, spec.UID, spec.GID, 0o700); err != nil {
+		if err := private.Owned(d, spec.UID, spec.GID); err != nil {
 			return wire.Spec{}, err
 		}
 	}

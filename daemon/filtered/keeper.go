@@ -17,6 +17,7 @@ import (
 
 	"polis/daemon/failpoint"
 	"polis/daemon/git"
+	"polis/daemon/private"
 	"polis/fusefs/fdtree"
 	"polis/fusefs/policy"
 )
@@ -128,7 +129,7 @@ func (k *Keeper) Update(ctx context.Context, key string) error {
 	if err != nil {
 		return fmt.Errorf("filtered objects: %w", err)
 	}
-	return os.Chmod(k.Dir, 0o755) // whatever the umask says
+	return nil
 }
 
 func (k *Keeper) update(ctx context.Context, dir string, rules policy.Rules) error {
@@ -185,8 +186,8 @@ func (k *Keeper) enter(ctx context.Context) (func(), error) {
 }
 
 func (k *Keeper) open() error {
-	if err := os.Mkdir(k.Dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := private.Within(k.Dir); err != nil {
 		return fmt.Errorf("filtered objects: %w", err)
 	}
-	return os.Chmod(k.Dir, 0o755) // whatever the umask says
+	return nil
 }

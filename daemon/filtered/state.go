@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"polis/daemon/git"
+	"polis/daemon/private"
 	"polis/daemon/store"
 	"polis/fusefs/policy"
 )
@@ -70,11 +71,7 @@ func (k *Keeper) openStore(dir string, rules policy.Rules) (*objectStore, error)
 		return nil, err
 	}
 	for _, d := range []string{"", "objects", "objects/info", "objects/pack"} {
-		path := filepath.Join(dir, d)
-		if err := os.Mkdir(path, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-			return nil, err
-		}
-		if err := os.Chmod(path, 0o755); err != nil { // whatever the umask says
+		if err := private.Within(filepath.Join(dir, d)); err != nil {
 			return nil, err
 		}
 	}

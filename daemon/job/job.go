@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"polis/daemon/layout"
+	"polis/daemon/private"
 	"polis/daemon/shim/wire"
 	"polis/daemon/store"
 )
@@ -50,7 +51,7 @@ type Job struct {
 // Shims.Clear.
 func (j Job) Run(ctx context.Context) (res wire.CheckResult, err error) {
 	name := j.Spec.Agent
-	if err := os.MkdirAll(j.Shims.Dir(name), 0o755); err != nil {
+	if err := private.Dir(j.Shims.Dir(name)); err != nil {
 		return res, err
 	}
 	if err := store.WriteSummed(j.Shims.SpecFile(name), j.Spec); err != nil {

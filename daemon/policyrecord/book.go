@@ -13,6 +13,7 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/failpoint"
+	"polis/daemon/private"
 )
 
 // MaxRuns bounds the runs of an agent that are stored one by one.
@@ -136,7 +137,7 @@ func (b *Book) writer(agent string, h Header) (*writer, error) {
 		}
 	}
 	dir := b.Dir(agent)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := private.Dir(dir); err != nil {
 		return nil, fmt.Errorf("store what agent %s uses: %w", agent, err)
 	}
 	all, err := numbers(dir)

@@ -15,6 +15,7 @@ import (
 	"polis/daemon/api"
 	"polis/daemon/cas"
 	"polis/daemon/failpoint"
+	"polis/daemon/private"
 )
 
 const (
@@ -62,7 +63,7 @@ type Log struct {
 
 // Open opens the log, and cuts what a crash left of an entry. The first Append records both.
 func (l *Log) Open() (err error) {
-	if err := os.MkdirAll(l.Dir, 0o700); err != nil {
+	if err := private.Dir(l.Dir); err != nil {
 		return fmt.Errorf("open the receipts: %w", err)
 	}
 	l.mu.Lock()

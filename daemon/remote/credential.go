@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -43,10 +44,11 @@ func (b *Broker) reach(ctx context.Context, p *worktree.Project, r Remote) (acce
 		a := access{config: []string{"remote.polis.url=" + r.full}, global: filepath.Join(dir, "config")}
 		path := strings.TrimPrefix(r.full, "file://")
 		text := "[safe]\n\tdirectory = " + quote(path) + "\n\tdirectory = " + quote(filepath.Join(path, ".git")) + "\n"
-		if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // nothing secret is in it
+		if err := os.WriteFile(a.global, []byte(text), 0o600); err != nil {
 			return access{}, done, err
 		}
-		return a, done, os.WriteFile(a.global, []byte(text), 0o644)
+		// Git runs as that user, and nobody else reads which projects there are.
+		return a, done, errors.Join(os.Lchown(a.global, int(uid), -1), os.Lchown(dir, int(uid), -1))
 	}
 	u, err := url.Parse(r.full)
 	web := err == nil && (u.Scheme == "http" || u.Scheme == "https")

@@ -18,6 +18,7 @@ import (
 	"polis/daemon/failpoint"
 	"polis/daemon/job"
 	"polis/daemon/layout"
+	"polis/daemon/private"
 	"polis/daemon/shim/wire"
 	"polis/fusefs/fdtree"
 )
@@ -162,11 +163,11 @@ func (r *Runner) spec(ctx context.Context, rules config.SetupRules, dir, merged,
 	name, logs := r.name(), r.Root.SetupLogs()
 	home, scratch := filepath.Join(dir, "home"), filepath.Join(dir, "scratch")
 	for _, p := range []string{home, scratch} {
-		if err := layout.OwnedDir(p, r.UID, r.GID, 0o700); err != nil {
+		if err := private.Owned(p, r.UID, r.GID); err != nil {
 			return wire.Spec{}, err
 		}
 	}
-	if err := os.MkdirAll(logs, 0o755); err != nil {
+	if err := private.Dir(logs); err != nil {
 		return wire.Spec{}, err
 	}
 	if err := job.TrimLogs(logs, keptLogs); err != nil {

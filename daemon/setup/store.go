@@ -18,6 +18,7 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/failpoint"
+	"polis/daemon/private"
 	"polis/daemon/store"
 	"polis/fusefs/fdtree"
 )
@@ -161,11 +162,7 @@ func (s *Store) Claim(ctx context.Context, key string, claim func(Record) error)
 
 // begin makes the directory of a run.
 func (s *Store) begin(key string) (id, dir string, err error) {
-	if err := os.Mkdir(s.dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return "", "", err
-	}
-	// A restored backup can have another mode.
-	if err := os.Chmod(s.dir, 0o700); err != nil {
+	if err := private.Dir(s.dir); err != nil {
 		return "", "", err
 	}
 	entries, err := os.ReadDir(s.dir)

@@ -15,6 +15,7 @@ import (
 
 	"polis/cgroup/sandbox"
 	"polis/daemon/layout"
+	"polis/daemon/private"
 	"polis/daemon/shim/wire"
 )
 
@@ -89,10 +90,10 @@ func check(ctx context.Context, spec wire.Spec, log *slog.Logger) (res wire.Chec
 }
 
 func runCheck(ctx context.Context, spec wire.Spec, box *sandbox.Sandbox, network *setupNetwork) (res wire.CheckResult, err error) {
-	if err := os.MkdirAll(filepath.Dir(spec.Check.Log), 0o750); err != nil {
+	if err := private.Dir(filepath.Dir(spec.Check.Log)); err != nil {
 		return res, err
 	}
-	file, err := os.OpenFile(spec.Check.Log, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o640)
+	file, err := os.OpenFile(spec.Check.Log, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return res, err
 	}

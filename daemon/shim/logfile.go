@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/daemon/layout"
+	"polis/daemon/private"
 )
 
 // OutputLog is the name of an agent's output log; OutputLog+".1" is the part
@@ -29,7 +30,7 @@ type logFile struct {
 }
 
 func openLog(dir, name string, limit int64) (*logFile, error) {
-	if err := os.MkdirAll(dir, 0o750); err != nil {
+	if err := private.Dir(dir); err != nil {
 		return nil, fmt.Errorf("open output log: %w", err)
 	}
 	l := &logFile{path: filepath.Join(dir, name), limit: limit}
@@ -66,7 +67,7 @@ func (l *logFile) noteBase(base int64) {
 }
 
 func (l *logFile) open() error {
-	f, err := os.OpenFile(l.path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o640)
+	f, err := os.OpenFile(l.path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return fmt.Errorf("open output log: %w", err)
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"polis/daemon/api"
+	"polis/daemon/private"
 	"polis/daemon/store"
 )
 
@@ -94,7 +95,7 @@ func (s *Store) Create(t api.Task) (api.Task, error) {
 	if err := s.load(); err != nil {
 		return t, err
 	}
-	if err := os.MkdirAll(s.records(), 0o750); err != nil {
+	if err := private.Dir(s.records()); err != nil {
 		return t, fmt.Errorf("keep a task of %s: %w", s.Agent, err)
 	}
 	n := s.last + 1

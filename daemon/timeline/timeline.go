@@ -18,6 +18,7 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/cas"
+	"polis/daemon/private"
 	"polis/daemon/snapshot"
 	"polis/daemon/store"
 )
@@ -111,7 +112,7 @@ func (t *Timeline) open(ctx context.Context, make bool) (*cas.Store, error) {
 	}
 	s, err := cas.Open(ctx, t.Dir)
 	if err == nil {
-		err = os.MkdirAll(t.recordsDir(), 0o700)
+		err = private.Dir(t.recordsDir())
 	}
 	if err == nil {
 		err = t.read()

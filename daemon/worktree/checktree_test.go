@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"polis/daemon/layout"
+	"polis/daemon/private"
 	"polis/fusefs/overlayfs"
 )
 
@@ -17,7 +18,7 @@ func checked(t *testing.T, w *Workspace) (commit, dir string) {
 	commit, err := w.Bare().Line(t.Context(), "rev-parse", "main")
 	require.NoError(t, err)
 	dir = w.layout().Check()
-	require.NoError(t, layout.OwnedDir(filepath.Join(dir, checkFiles), nobody, nobody, 0o700))
+	require.NoError(t, private.Owned(filepath.Join(dir, checkFiles), nobody, nobody))
 	require.NoError(t, w.Export(t.Context(), commit, filepath.Join(dir, checkFiles)))
 	return commit, dir
 }

@@ -13,6 +13,7 @@ import (
 	"polis/daemon/failpoint"
 	"polis/daemon/git"
 	"polis/daemon/layout"
+	"polis/daemon/private"
 	"polis/fusefs/fdtree"
 )
 
@@ -33,7 +34,7 @@ func (w *Workspace) ownDir(agent string) string {
 // makeOwnDir makes the directory of the objects that only the agent has.
 func (w *Workspace) makeOwnDir(agent string) error {
 	all := w.layout().Privates()
-	if err := os.MkdirAll(all, 0o755); err != nil {
+	if err := private.Within(all); err != nil {
 		return err
 	}
 	root, err := os.OpenRoot(all)
@@ -46,7 +47,7 @@ func (w *Workspace) makeOwnDir(agent string) error {
 		return err
 	}
 	for _, dir := range []string{agent, own, filepath.Join(own, "pack")} {
-		err := root.Mkdir(dir, 0o755)
+		err := root.Mkdir(dir, 0o700)
 		if errors.Is(err, fs.ErrExist) {
 			continue
 		}

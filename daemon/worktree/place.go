@@ -54,5 +54,9 @@ func (u *upper) place(scratch, name, to string) (err error) {
 	if !fi.IsDir() || os.Geteuid() == 0 && owner(fi) != u.spec.UID {
 		return fmt.Errorf("%s is not the directory that git made (%s, uid %d)", filepath.Join(scratch, name), fi.Mode(), owner(fi))
 	}
+	// Git made it for every user. Only its owner has it open, and only root can exchange it here.
+	if err := os.Chmod(at, 0o700); err != nil {
+		return err
+	}
 	return os.Rename(at, to)
 }

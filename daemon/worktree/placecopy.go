@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/daemon/failpoint"
+	"polis/daemon/private"
 )
 
 // AddCopy makes an agent's worktree of the copy that CopyLayers made for it, on a new branch at head.
@@ -72,7 +73,7 @@ func (w *Workspace) ownObjects(agent, from string) error {
 		return nil
 	}
 	all := w.layout().Privates()
-	if err := os.MkdirAll(all, 0o755); err != nil {
+	if err := private.Within(all); err != nil {
 		return err
 	}
 	root, err := os.OpenRoot(all)
@@ -80,7 +81,7 @@ func (w *Workspace) ownObjects(agent, from string) error {
 		return err
 	}
 	defer root.Close()
-	if err := root.Mkdir(agent, 0o755); err == nil {
+	if err := root.Mkdir(agent, 0o700); err == nil {
 		err = w.giveDir(root, agent)
 		if err != nil {
 			return err

@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
+
+	"polis/daemon/private"
 )
 
 // Feature: multi-agent-workspaces, Property 20: Initialization Idempotence
@@ -17,7 +19,7 @@ func TestUpAnyNumberOfTimesChangesNothing(t *testing.T) {
 	needRoot(t)
 	s := spec(t, project(t))
 	w := up(t, s)
-	require.NoError(t, w.closeTrees())
+	require.NoError(t, private.Dir(w.treesDir()))
 	n := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		// Whatever agents there are by now.

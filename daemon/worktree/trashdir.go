@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/daemon/api"
+	"polis/daemon/private"
 	"polis/fusefs/fdtree"
 )
 
@@ -104,7 +105,7 @@ func linkFiles(root *os.Root, name, to string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(to, 0o755); err != nil {
+	if err := private.Within(to); err != nil {
 		return err
 	}
 	for _, f := range files {
@@ -120,7 +121,7 @@ func linkFiles(root *os.Root, name, to string) error {
 
 // newTrashDir makes a directory in the trash that only root can enter.
 func (w *Workspace) newTrashDir(agent string) (string, error) {
-	err := os.MkdirAll(w.trashDir(), 0o755)
+	err := private.Within(w.trashDir())
 	if err != nil {
 		return "", api.Errorf(api.CodeWorktreeFailed, "make the trash directory: %w", err)
 	}

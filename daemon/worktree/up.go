@@ -4,14 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"polis/daemon/api"
 	"polis/daemon/git"
+	"polis/daemon/private"
 	"polis/fusefs/fdtree"
 )
 
@@ -28,8 +30,10 @@ type Spec struct {
 	// Plain treats a project as a directory without branches, whatever its .git: an agent may
 	// have made it, so git does not even read it.
 	Plain bool
-	Git   string // the git program; "git" if empty
-	Log   *slog.Logger
+	// Private closes the directory of the workspace itself to everybody but root and UID, too: polis chose its place.
+	Private bool
+	Git     string // the git program; "git" if empty
+	Log     *slog.Logger
 	// Progress is called at each step that can take long; may be nil.
 	Progress func(string)
 }
@@ -41,6 +45,8 @@ type Info struct {
 	ProjectPath  string // the user's checkout, without symlinks
 	ProjectOwner Owner
 	BecameGit    bool // it has a .git, but Spec.Plain requires a plain directory
+	// ByGroup: the file system has no access control lists, so that every member of GID can enter .polis.
+	ByGroup bool
 	// Changed is false if everything was there already.
 	Changed bool
 }
@@ -69,6 +75,7 @@ type upper struct {
 	spec    Spec
 	w       *Workspace
 	changed bool
+	byGroup bool
 }
 
 func (u *upper) run(ctx context.Context) (Info, error) {
@@ -90,7 +97,7 @@ func (u *upper) run(ctx context.Context) (Info, error) {
 	if err != nil {
 		return Info{}, api.Errorf(api.CodeWorkspaceInvalid, "inspect the project: %w", err)
 	}
-	info := Info{ProjectPath: path, ProjectOwner: own}
+	info := Info{ProjectPath: path, ProjectOwner: own, ByGroup: u.byGroup}
 	if u.spec.Plain {
 		_, err := os.Lstat(filepath.Join(path, ".git"))
 		info.BecameGit, info.Changed = err == nil, u.changed
@@ -171,27 +178,44 @@ func realParent(path string) string {
 // can enter them.
 func (u *upper) directories() error {
 	for _, dir := range []string{u.w.polis(), u.w.treesDir(), u.w.trashDir()} {
-		if _, err := os.Stat(dir); err == nil {
-			continue
+		if _, err := os.Stat(dir); err != nil {
+			u.changed = true
 		}
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return api.Errorf(api.CodeWorkspaceInvalid, "make the workspace: %w", err)
-		}
-		u.changed = true
 	}
-	if err := u.w.closeTrees(); err != nil {
-		return err
+	fail := func(err error) error {
+		return api.Errorf(api.CodeWorkspaceInvalid, "make the workspace: %w", err)
+	}
+	if err := os.MkdirAll(u.spec.Workspace, 0o755); err != nil {
+		return fail(err)
+	}
+	if u.spec.Private {
+		// A directory of a user's is one that the user chose.
+		if _, err := private.For(u.spec.Workspace, u.spec.UID, u.spec.GID, nil); err != nil && !errors.Is(err, private.ErrOwner) {
+			return fail(err)
+		}
+	}
+	var err error
+	if u.byGroup, err = private.For(u.w.polis(), u.spec.UID, u.spec.GID, u.isOwners); err != nil {
+		return fail(err)
+	}
+	// Running git in a worktree, or opening it in an editor, can run what its agent wrote there.
+	if err := private.Dir(u.w.treesDir()); err != nil {
+		return fail(err)
+	}
+	if err := private.Within(u.w.trashDir()); err != nil {
+		return fail(err)
 	}
 	return reachable(u.w.polis(), u.spec.UID, u.spec.GID)
 }
 
-// closeTrees makes the directory of worktrees accessible to root only: running git in one, or
-// opening it in an editor, can run what its agent wrote there.
-func (w *Workspace) closeTrees() error {
-	if err := os.Chmod(w.treesDir(), 0o700); err != nil {
-		return api.Errorf(api.CodeWorkspaceInvalid, "close the directory of worktrees: %w", err)
+// isOwners refuses a .polis whose shared repository is another user's: the path of a workspace can lead elsewhere by now.
+func (u *upper) isOwners(polis *os.File) error {
+	var st unix.Stat_t
+	err := unix.Fstatat(int(polis.Fd()), filepath.Base(u.w.bareDir()), &st, unix.AT_SYMLINK_NOFOLLOW)
+	if errors.Is(err, unix.ENOENT) || err == nil && (st.Uid == u.spec.UID || st.Uid == uint32(os.Geteuid())) {
+		return nil
 	}
-	return nil
+	return errors.Join(err, fmt.Errorf("the shared repository in %s is uid %d's, not uid %d's", polis.Name(), st.Uid, u.spec.UID))
 }
 
 // reachable reports the first directory on the way to path that uid may not enter.
@@ -214,14 +238,11 @@ func reachable(path string, uid, gid uint32) error {
 		if err != nil {
 			return err
 		}
-		need := fs.FileMode(0o001)
-		switch {
-		case own.UID == uid:
-			need = 0o100
-		case own.GID == gid:
-			need = 0o010
+		enters, err := private.Enters(dir, uid, gid)
+		if err != nil {
+			return api.Errorf(api.CodeWorkspaceInvalid, "inspect the workspace: %w", err)
 		}
-		if fi.Mode().Perm()&need == 0 {
+		if !enters {
 			return api.Errorf(api.CodeWorkspaceInvalid, "uid %d, the owner of the workspace, cannot enter %s (%s, owner %d)", uid, dir, fi.Mode(), own.UID).
 				WithHint("choose a workspace directory elsewhere (/srv/workspaces/NAME), or chmod o+x %s", dir)
 		}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"polis/daemon/private"
 )
 
 // stopRoom is kept free for the line that says why a recording stopped, in bytes.
@@ -98,7 +100,7 @@ func (w *Writer) Begin(task string, r Request) *Exchange {
 // openTask opens the recording of a task, without what a crash left of a line. w.mu is held.
 func (w *Writer) openTask(task string) *taskFile {
 	t := &taskFile{task: task}
-	err := os.MkdirAll(filepath.Join(w.Logs, DirName), 0o700)
+	err := private.Dir(filepath.Join(w.Logs, DirName))
 	if err == nil {
 		t.f, err = os.OpenFile(File(w.Logs, task), os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
 	}
