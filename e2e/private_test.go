@@ -4,11 +4,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // strangersSee is what every user of the machine can do with what polis has made, and the only thing.
@@ -127,7 +129,10 @@ func (d *daemon) requireUsable(t *testing.T, project string) {
 	asUser(t, owner, owner, func() { _, err = os.ReadDir(filepath.Join(polis, "trash")) })
 	require.NoError(t, err)
 	require.Contains(t, ownersGit(project, "log", "--oneline", "-3"), "merged")
-	require.Equal(t, "merged\n", readFile(filepath.Join(project, "merged.txt")))
+	// Its files are as its owner's git makes them, and not as private as what polis stores.
+	fi, err := os.Stat(filepath.Join(project, "merged.txt"))
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o644), fi.Mode().Perm())
 	_, err = readAs(t, owner, owner, filepath.Join(d.path("state", "src"), "project", "main.txt"))
 	require.NoError(t, err, "its clone")
 	// polis is root's, so that nobody exchanges what is in it.
@@ -135,9 +140,110 @@ func (d *daemon) requireUsable(t *testing.T, project string) {
 	require.ErrorIs(t, err, os.ErrPermission)
 
 	for _, name := range []string{"alice", "carol", "learner", "cloned"} {
+		require.Equal(t, "0022\n", d.sh(name, "umask"))
 		require.Equal(t, "stashed\n", d.sh(name, "git stash show -p | sed -n 's/^+//p' | tail -n 1"), name)
 		d.sh(name, "git log --oneline -1; git status --porcelain; cat ~/note /run/polis/policy; echo more >> more-"+name+"; git add more-"+name+"; "+ident+"git commit -qm more")
 	}
 	require.Contains(t, d.sh("reader", "cat main.txt"), "three")
 	require.NotZero(t, d.exec("carol", "cat", "secret/key.txt").code)
+}
+
+// secondWall is what others could reach if .polis and the directories of agents below run_dir were open, with the
+// reason. On a file system without access control lists the members of the owner's group can reach as much.
+var secondWall = map[string]string{
+	`(ws|state/src)/\.polis`: "opened by the test", `state/src`: "opened by the test", `run/agents/[a-z]+`: "opened by the test",
+	`(ws|state/src)/\.polis/(homes|private|scratch|trash|published)`: "names alone: what is in them is the owner's or root's",
+	`(ws|state/src)/\.polis/filtered(/.*)?`:                          "agents read it in their sandboxes",
+	`run/agents/[a-z]+/(inside|rootfs|snapshots)(/.*)?`:              "agents read it in their sandboxes: their rules, the programs of polis",
+	`run/agents/[a-z]+/resolv\.conf`:                                 "agents read it in their sandboxes",
+}
+
+// TestBehindTheClosedDirectories: what is in .polis has modes of its own.
+func TestBehindTheClosedDirectories(t *testing.T) {
+	d := startDaemon(t, options{config: privateConfig, wrap: withUmask("0")})
+	d.richSession()
+	for _, dir := range append(glob(d.path("run", "agents", "*")), d.path("ws", ".polis"), d.path("state", "src"), d.path("state", "src", ".polis")) {
+		_ = unix.Removexattr(dir, "system.posix_acl_access")
+		require.NoError(t, os.Chmod(dir, 0o755))
+	}
+	paths, allowed := made(t, d.path("ws"), d.path("state"), d.path("run")), map[string]string{}
+	asUser(t, stranger, stranger, func() {
+		for _, path := range paths {
+			rel := strings.TrimPrefix(path, d.dir+"/")
+			for pattern := range secondWall {
+				if got := opened(path); got != "" && regexp.MustCompile("^"+pattern+"$").MatchString(rel) {
+					require.NotContains(t, got, "write", rel)
+					require.NotContains(t, got, "create", rel)
+					allowed[rel] = got
+				}
+			}
+		}
+	})
+	for rel, got := range strangersSee {
+		allowed[rel] = got
+	}
+	d.requirePrivate(t, stranger, stranger, allowed)
+}
+
+// TestAnOldInstallationIsMadePrivateAtStart, also while its agents are at work.
+func TestAnOldInstallationIsMadePrivateAtStart(t *testing.T) {
+	d := startDaemon(t, options{config: privateConfig})
+	project := d.richSession()
+	open := func() {
+		require.NoError(t, os.MkdirAll(d.path("run", "agents"), 0o755)) // a stop removes it
+		for _, dir := range append(glob(d.path("ws", ".polis", "private", "*")), d.path("ws", ".polis"), d.path("ws", ".polis", "bare-repo.git"), d.path("ws", ".polis", "private"),
+			d.path("ws", ".polis", "worktrees"), d.path("ws", ".polis", "trash"), d.path("state", "src"), d.path("state", "src", "project"), d.path("state", "src", ".polis"), d.path("run", "agents")) {
+			if err := unix.Removexattr(dir, "system.posix_acl_access"); err != nil {
+				require.ErrorIs(t, err, unix.ENODATA, dir)
+			}
+			require.NoError(t, os.Chmod(dir, 0o755))
+		}
+		text, err := readAs(t, stranger, stranger, d.path("ws", ".polis", "bare-repo.git", "HEAD"))
+		require.NoError(t, err)
+		require.Contains(t, text, "ref: ")
+	}
+	require.Error(t, d.signal(syscall.SIGKILL))
+	open()
+	d.start()
+	d.requirePrivate(t, stranger, stranger, strangersSee)
+	d.requireUsable(t, project)
+	d.stop()
+	open()
+	d.start()
+	d.requirePrivate(t, stranger, stranger, strangersSee)
+	d.requirePrivate(t, colleague, owner, strangersSee)
+	d.requireUsable(t, project)
+}
+
+// TestAWorkspaceInTheOwnersHome works, though nobody but its owner can enter the home.
+func TestAWorkspaceInTheOwnersHome(t *testing.T) {
+	d := startDaemon(t, options{})
+	home := d.path("home")
+	require.NoError(t, os.Mkdir(home, 0o700))
+	repo := d.smallRepo()
+	require.NoError(t, os.Rename(repo, filepath.Join(home, "src")))
+	require.NoError(t, os.Mkdir(filepath.Join(home, "mine"), 0o700))
+	d.giveAway(home)
+	for i, ws := range []string{"ws", "mine"} { // one that polis makes, and one of the owner's
+		root := filepath.Join(home, ws)
+		d.must("up", "--repo", filepath.Join(home, "src"), root)
+		name := []string{"alice", "bob"}[i]
+		d.add(name, "--workspace", ws)
+		for range 2 {
+			d.sh(name, "echo more >> "+name+"; git add -A; "+ident+"git commit -qm 'by "+name+"'")
+			bare := filepath.Join(root, ".polis", "bare-repo.git")
+			_, err := readAs(t, owner, owner, filepath.Join(bare, "HEAD"))
+			require.NoError(t, err)
+			_, err = readAs(t, stranger, stranger, filepath.Join(bare, "HEAD"))
+			require.ErrorIs(t, err, os.ErrPermission)
+			require.NoError(t, os.Chmod(home, 0o755), "the owner lets others in")
+			_, err = readAs(t, stranger, stranger, filepath.Join(bare, "HEAD"))
+			require.ErrorIs(t, err, os.ErrPermission)
+			require.NoError(t, os.Chmod(home, 0o700))
+			d.stop()
+			d.start()
+		}
+		d.must("merge", name)
+		require.Equal(t, "more\nmore\n", readFile(filepath.Join(home, "src", name)))
+	}
 }

@@ -62,7 +62,9 @@ func Owned(path string, uid, gid int) error {
 	if err != nil {
 		return err
 	}
-	return os.Lchown(path, uid, gid)
+	return change(path, func(d *os.File, st *unix.Stat_t) error {
+		return errors.Join(setMode(d, st, rootOnly), d.Chown(uid, gid))
+	})
 }
 
 // Group makes a directory of root's that one group can enter and list, nobody else; with a gid below 0 only root can.

@@ -14,6 +14,7 @@ import (
 	"polis/daemon/api"
 	"polis/daemon/git"
 	"polis/daemon/layout"
+	"polis/daemon/private"
 	"polis/daemon/shim/wire"
 	"polis/fusefs"
 	"polis/fusefs/fdtree"
@@ -35,6 +36,9 @@ func publishedDir(sp wire.Spec) string {
 // openGit serves the shared git directory.
 func (s *Shim) openGit(ctx context.Context, v *views) error {
 	sp := s.Spec
+	if err := private.Within(filepath.Dir(sp.PrivateGit)); err != nil {
+		return err
+	}
 	if err := gitdir.Prepare(sp.PrivateGit, sp.BareRepo, publishedDir(sp), sp.UID, sp.GID); err != nil {
 		return err
 	}

@@ -19,10 +19,10 @@ const maxConfig = 1 << 20
 // objects. Git finds the other objects in the directory published, a path as the agent sees it.
 // The configuration makes git name objects by rename, which takes two requests less than link and
 // unlink; the guard ensures that no object is replaced. Existing files are the agent's and stay
-// unchanged. All files belong to uid:gid. The agent must not be able to write the parent of the
-// private directory.
+// unchanged. All files belong to uid:gid, and no other user can enter the directory. Its
+// parent exists, and the agent must not be able to write that.
 func Prepare(private, bare, published string, uid, gid int) error {
-	if err := os.MkdirAll(private, 0o755); err != nil {
+	if err := os.Mkdir(private, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("private git directory: %w", err)
 	}
 	root, err := os.OpenRoot(private)
@@ -30,7 +30,8 @@ func Prepare(private, bare, published string, uid, gid int) error {
 		return fmt.Errorf("private git directory: %w", err)
 	}
 	defer root.Close()
-	if err := root.Lchown(".", uid, gid); err != nil {
+	// An earlier version made it for every user.
+	if err := errors.Join(root.Lchown(".", uid, gid), root.Chmod(".", 0o700)); err != nil {
 		return fmt.Errorf("private git directory: %w", err)
 	}
 	for _, d := range []string{"hooks", "info", "refs", "logs", "logs/refs", "modules", "rr-cache", "objects", "objects/pack"} {
