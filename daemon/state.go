@@ -34,6 +34,13 @@ func (d *Daemon) readState(name string, root layout.Workspace, rep *agent.Report
 	return st, err
 }
 
+// loaded reports whether a workspace is open.
+func (d *Daemon) loaded(name string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.workspaces[name] != nil
+}
+
 // save writes state.json.
 func (w *workspace) save(kept []store.Agent, removed []store.Removed, locks []api.Lock) error {
 	w.d.mu.Lock()

@@ -161,13 +161,6 @@ func (w *workspace) target() string {
 	return w.state.TargetBranch
 }
 
-// loaded reports whether a workspace is open.
-func (d *Daemon) loaded(name string) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.workspaces[name] != nil
-}
-
 func (d *Daemon) warn(text string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

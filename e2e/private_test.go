@@ -17,6 +17,7 @@ import (
 var strangersSee = map[string]string{
 	"ws":         "list; ",        // the directory of a workspace that the user chose has the mode of its place: two names
 	"ws/project": "read the link", // it leads to the project, whose mode is its owner's
+	"ws2":        "list; ",        // as ws; its project is a clone
 }
 
 // privateConfig is the configuration of these tests, without the kind of worktrees.
@@ -44,9 +45,10 @@ func (d *daemon) richSession() (project string) {
 	require.NoError(d.t, os.WriteFile(filepath.Join(project, "ci.sh"), []byte(installer), 0o644))
 	git(d.t, project, "add", "-A")
 	git(d.t, project, "commit", "-qm", "Dependencies")
-	d.seed(project, map[string]string{"node_modules/mine/i.js": "1\n"})
+	d.seed(project, map[string]string{".env.log": "1\n"})
 	d.must("up", "--repo", project, d.path("ws"))
 	d.must("up", "--repo", "file://"+project) // below workspaces_dir
+	d.must("up", "--repo", "file://"+project, d.path("ws2"))
 
 	in := func(name string, flags ...string) { d.add(name, append([]string{"--workspace", "ws"}, flags...)...) }
 	in("alice", "--port", "3000", "--", "sh", "-c", ident+"{prompt}")
@@ -58,10 +60,11 @@ func (d *daemon) richSession() (project string) {
 		d.sh(name, "n="+name+"; git branch kept-$n; echo stashed > $n.txt; git add $n.txt; "+ident+`git stash -q
 			echo staged > staged-$n.txt; git add staged-$n.txt; echo loose > loose-$n.txt; echo note > ~/note; echo t > /tmp/t; echo s > /var/tmp/s`)
 	}
-	d.sh("alice", "echo own >> node_modules/mine/i.js")
+	d.sh("alice", "echo own >> .env.log")
 	require.NotZero(d.t, d.exec("carol", "cat", "secret/key.txt").code)
 	d.must("checkpoint", "alice")
 	d.mountSnapshot(d.snapshot("alice").ID)
+	d.mountSnapshot(d.snapshot("learner").ID, "--at", mkdir(d.t.(*testing.T), d.path("at")))
 	d.sh("alice", "git rm -q --cached staged-alice.txt; rm staged-alice.txt loose-alice.txt")
 	d.must("run", "--detach", "alice", "echo merged > merged.txt; git add -A; git commit -qm merged")
 	require.Contains(d.t, d.settled("alice").Result, "merged as ")
@@ -133,8 +136,10 @@ func (d *daemon) requireUsable(t *testing.T, project string) {
 	fi, err := os.Stat(filepath.Join(project, "merged.txt"))
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o644), fi.Mode().Perm())
-	_, err = readAs(t, owner, owner, filepath.Join(d.path("state", "src"), "project", "main.txt"))
-	require.NoError(t, err, "its clone")
+	for _, clone := range []string{d.path("state", "src"), d.path("ws2")} {
+		_, err = readAs(t, owner, owner, filepath.Join(clone, "project", "main.txt"))
+		require.NoError(t, err, "the owner's clone")
+	}
 	// polis is root's, so that nobody exchanges what is in it.
 	asUser(t, owner, owner, func() { err = os.Mkdir(filepath.Join(polis, "new"), 0o700) })
 	require.ErrorIs(t, err, os.ErrPermission)
@@ -166,7 +171,7 @@ func TestBehindTheClosedDirectories(t *testing.T) {
 		_ = unix.Removexattr(dir, "system.posix_acl_access")
 		require.NoError(t, os.Chmod(dir, 0o755))
 	}
-	paths, allowed := made(t, d.path("ws"), d.path("state"), d.path("run")), map[string]string{}
+	paths, allowed := made(t, d.madeDirs()...), map[string]string{}
 	asUser(t, stranger, stranger, func() {
 		for _, path := range paths {
 			rel := strings.TrimPrefix(path, d.dir+"/")

@@ -118,10 +118,19 @@ func unexpected(what string, err error) string {
 	return fmt.Sprintf("%s: %v; ", what, err)
 }
 
+// madeDirs are the directories with what polis makes in these tests.
+func (d *daemon) madeDirs() []string {
+	dirs := []string{d.path("ws"), d.path("ws2"), d.path("state"), d.path("run")}
+	if len(glob(d.path("at", "*"))) > 0 { // a snapshot is mounted there
+		dirs = append(dirs, d.path("at"))
+	}
+	return dirs
+}
+
 // requirePrivate requires that a user gets EACCES for everything that polis has made, but what allowed lists.
 func (d *daemon) requirePrivate(t *testing.T, uid, gid int, allowed map[string]string) {
 	t.Helper()
-	paths := made(t, d.path("ws"), d.path("state"), d.path("run"))
+	paths := made(t, d.madeDirs()...)
 	require.Greater(t, len(paths), 200)
 	var seen []string
 	used := map[string]bool{}

@@ -13,8 +13,8 @@ import (
 )
 
 // For makes a directory of root's that root changes and one user can enter and list, nobody else; or closes one that
-// exists. The user has an entry in an access control list, because the group of a user can have other members. On a
-// file system without such lists the group gid has that access instead, which byGroup reports.
+// exists. The user has an entry in an access control list, because gid, the group of the user, can have other members.
+// On a file system without such lists the group has that access instead, which byGroup reports.
 //
 // A directory that is not root's, or that For has given to another user, is not changed: ErrOwner. The parent
 // directory may be changed by others, so that what has the name can be a directory of another workspace. An error of
@@ -68,10 +68,15 @@ func admit(d *os.File, st *unix.Stat_t, uid, gid uint32) (byGroup bool, err erro
 	if uid == st.Uid { // root's, or that of a polisd that is not root
 		return false, errors.Join(clearList(d), setMode(d, st, rootOnly))
 	}
-	if is, ok := admitted(d); ok && is == uid {
+	if is, ok := admitted(d); ok && is == uid && st.Gid == gid {
 		return false, nil
 	}
-	// One call sets the mode too: there is no moment at which the user cannot enter, or others can.
+	// The list gives the group nothing. A program that compares mode bits and knows no lists, as earlier versions of
+	// polis, finds that the user's group can enter.
+	if err := d.Chown(-1, int(gid)); err != nil {
+		return false, err
+	}
+	// One call sets the mode too: there is no moment at which the user cannot enter.
 	err = unix.Fsetxattr(int(d.Fd()), acl.Attribute, listFor(uid), 0)
 	if errors.Is(err, unix.EOPNOTSUPP) {
 		return true, groupOnly(d, st, gid)

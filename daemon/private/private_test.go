@@ -142,6 +142,24 @@ func TestNoDirectoryIsGivenToASecondUser(t *testing.T) {
 	}
 }
 
+// A polisd of an earlier version, after a downgrade, knows no lists: it refuses a workspace whose owner cannot enter
+// .polis by the mode bits. The list gives the group nothing.
+func TestModeBitsSayThatTheUsersGroupEnters(t *testing.T) {
+	need.Root(t)
+	dir := filepath.Join(t.TempDir(), "dir")
+	for range 2 {
+		_, err := For(dir, ann, bob, nil)
+		require.NoError(t, err)
+		fi, err := os.Stat(dir)
+		require.NoError(t, err)
+		st := fi.Sys().(*syscall.Stat_t)
+		require.Equal(t, []uint32{0, bob, 0o750}, []uint32{st.Uid, st.Gid, st.Mode & 0o777})
+		in, err := Enters(dir, 1, bob)
+		require.NoError(t, err)
+		require.False(t, in)
+	}
+}
+
 // A directory that inherits a default list, of the directory around it, is closed like any other.
 func TestAnInheritedListIsReplaced(t *testing.T) {
 	need.Root(t)

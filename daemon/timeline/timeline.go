@@ -18,7 +18,6 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/cas"
-	"polis/daemon/private"
 	"polis/daemon/snapshot"
 	"polis/daemon/store"
 )
@@ -112,7 +111,7 @@ func (t *Timeline) open(ctx context.Context, make bool) (*cas.Store, error) {
 	}
 	s, err := cas.Open(ctx, t.Dir)
 	if err == nil {
-		err = private.Dir(t.recordsDir())
+		err = os.MkdirAll(t.recordsDir(), 0o700)
 	}
 	if err == nil {
 		err = t.read()

@@ -223,7 +223,7 @@ func (c *copier) objects(ctx context.Context, set *changeSet) error {
 	}
 	to := filepath.Join(c.dir, copyObjects)
 	for _, dir := range []string{to, filepath.Join(to, "pack")} {
-		if err := errors.Join(os.Mkdir(dir, 0o755), give(dir, c.w.cfg.UID, c.w.cfg.GID)); err != nil {
+		if err := errors.Join(os.Mkdir(dir, 0o700), give(dir, c.w.cfg.UID, c.w.cfg.GID)); err != nil {
 			return err
 		}
 	}

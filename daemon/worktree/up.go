@@ -183,7 +183,11 @@ func (u *upper) directories() error {
 		}
 	}
 	fail := func(err error) error {
-		return api.Errorf(api.CodeWorkspaceInvalid, "make the workspace: %w", err)
+		e := api.Errorf(api.CodeWorkspaceInvalid, "make the workspace: %w", err)
+		if errors.Is(err, private.ErrOwner) {
+			e = e.WithHint("find out whose workspace the path leads to; if the project has another owner now: setfacl --remove-all %s", u.w.polis())
+		}
+		return e
 	}
 	if err := os.MkdirAll(u.spec.Workspace, 0o755); err != nil {
 		return fail(err)
