@@ -130,7 +130,7 @@ func install(t *testing.T) {
 	must(t, "make -C tree install")
 	must(t, "systemd-analyze verify --man=no polisd.service polisd.socket polis.slice polis-agent@x.service")
 	require.Contains(t, must(t, "id polis"), "polis")
-	require.Equal(t, "755 root root\n", must(t, "stat -c '%a %U %G' /run/polis"))
+	require.Equal(t, "711 root root\n711 root root\n", must(t, "stat -c '%a %U %G' /run/polis /var/lib/polis"))
 	if slowMachine() { // a lease ends some time after the last write
 		must(t, `sed -i 's/^#hold = "30s"/hold = "30m"/' /etc/polis/polisd.toml && grep -q '^hold = "30m"' /etc/polis/polisd.toml`)
 	}
