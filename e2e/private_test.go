@@ -140,9 +140,19 @@ func (d *daemon) requireUsable(t *testing.T, project string) {
 		_, err = readAs(t, owner, owner, filepath.Join(clone, "project", "main.txt"))
 		require.NoError(t, err, "the owner's clone")
 	}
-	// polis is root's, so that nobody exchanges what is in it.
+	text, err = readAs(t, owner, owner, filepath.Join(polis, "homes", "alice", "note"))
+	require.NoError(t, err)
+	require.Equal(t, "note\n", text)
+	// polis is root's, so that nobody exchanges what is in it. What runs programs, or is of agents alone, is closed.
 	asUser(t, owner, owner, func() { err = os.Mkdir(filepath.Join(polis, "new"), 0o700) })
 	require.ErrorIs(t, err, os.ErrPermission)
+	for _, name := range []string{"worktrees", "logs/alice", "snapshots", "bases", "layers"} {
+		if _, err := os.Lstat(filepath.Join(polis, name)); err != nil {
+			continue // bases and layers are of shared worktrees
+		}
+		asUser(t, owner, owner, func() { _, err = os.ReadDir(filepath.Join(polis, name)) })
+		require.ErrorIs(t, err, os.ErrPermission, name)
+	}
 
 	for _, name := range []string{"alice", "carol", "learner", "cloned"} {
 		require.Equal(t, "0022\n", d.sh(name, "umask"))
