@@ -67,7 +67,7 @@ type projectRemotes struct{ repo }
 func (r projectRemotes) Names(ctx context.Context) ([]string, error) {
 	p, err := r.w.git.Project(ctx)
 	if err != nil || p == nil {
-		return nil, nil //nolint:nilerr // a project that cannot be read has no remotes
+		return nil, err
 	}
 	list, err := remote.List(ctx, p)
 	names := make([]string, 0, len(list))

@@ -126,6 +126,11 @@ func (t worktrees) workspace(a *agent.Agent) *workspace {
 func (t worktrees) Ensure(ctx context.Context, a *agent.Agent) error {
 	c, k := t.d.live(), a.Copy()
 	a.Audited = c.AuditsFully(k.Name, k.Role)
+	if w := t.workspace(a); w != nil {
+		if err := w.git.Check(); err != nil {
+			return err
+		}
+	}
 	if !a.WS.Git {
 		if err := os.MkdirAll(a.Worktree(), 0o755); err != nil {
 			return api.Errorf(api.CodeWorktreeFailed, "make the mount point of agent %s: %w", a.Name(), err)
@@ -172,7 +177,9 @@ func (t worktrees) make(ctx context.Context, w *workspace, a *agent.Agent, inspe
 			return err
 		}
 		// An agent that has its files continues with them.
-	} else if _, err := w.git.SyncWith(ctx, inspect); err != nil && api.CodeOf(err) != api.CodeRefConflict {
+	} else if _, err := w.git.SyncWith(ctx, inspect); api.CodeOf(err) == api.CodeProjectChanged {
+		return err
+	} else if err != nil && api.CodeOf(err) != api.CodeRefConflict {
 		return api.Errorf(api.CodeWorktreeFailed, "fetch the project's commits: %w", err)
 	} else if err != nil {
 		t.d.Log.Warn("project and shared repository have diverged", "workspace", a.WS.Name, "err", err)

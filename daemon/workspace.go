@@ -60,12 +60,13 @@ type workspace struct {
 
 // Up makes a workspace, or opens an existing one.
 func (b *backend) Up(ctx context.Context, req api.UpRequest, progress func(string)) (api.UpResponse, error) {
+	b.upLock.Lock()
+	defer b.upLock.Unlock()
 	return b.Daemon.up(ctx, req, progress)
 }
 
+// up makes or opens a workspace. The caller holds upLock.
 func (d *Daemon) up(ctx context.Context, req api.UpRequest, progress func(string)) (_ api.UpResponse, err error) {
-	d.upLock.Lock()
-	defer d.upLock.Unlock()
 	reg, err := d.readRegistry()
 	if err != nil {
 		return api.UpResponse{}, api.Errorf(api.CodeStateCorrupt, "list of workspaces: %w", err)
@@ -82,10 +83,6 @@ func (d *Daemon) up(ctx context.Context, req api.UpRequest, progress func(string
 		local = req.Repo
 	}
 	if err := placement.CheckPaths(root, local, d.Config.RunDir, reg); err != nil {
-		return api.UpResponse{}, err
-	}
-	uid, gid, err := d.runAs(root, local)
-	if err != nil {
 		return api.UpResponse{}, err
 	}
 	_, err = os.Lstat(root.Dir())
@@ -110,14 +107,17 @@ func (d *Daemon) up(ctx context.Context, req api.UpRequest, progress func(string
 			return api.UpResponse{}, err
 		}
 	}
-	var st store.State
+	var info worktree.Info
 	rep := &agent.Report{}
-	if !known { // a new workspace has none
-		if st, err = d.readState(name, root, rep); err != nil {
-			return api.UpResponse{}, err
-		}
+	st, err := d.stateOf(name, root, rep)
+	if err != nil {
+		return api.UpResponse{}, err
 	}
-	info, err := worktree.Up(ctx, worktree.Spec{Workspace: string(root), Repo: req.Repo, Target: req.Target, UID: uint32(uid), GID: uint32(gid), Plain: d.staysPlain(name, st, req.AdoptGit), Private: d.placed(root), Log: d.Log, Progress: progress})
+	spec, err := d.specOf(name, root, local, st, false)
+	if err == nil {
+		spec.Repo, spec.Target, spec.Plain, spec.Progress = req.Repo, req.Target, d.staysPlain(name, st, req.AdoptGit), progress
+		info, err = worktree.Up(ctx, spec)
+	}
 	if err != nil {
 		if !listed && fresh {
 			placement.Undo(root)
@@ -133,7 +133,7 @@ func (d *Daemon) up(ctx context.Context, req api.UpRequest, progress func(string
 			return api.UpResponse{}, err
 		}
 	}
-	w := d.enter(ctx, name, root, info, uid, gid, lock)
+	w := d.enter(ctx, name, root, info, int(spec.UID), int(spec.GID), lock)
 	if !known {
 		d.restoreAgents(ctx, w, st, rep)
 		for _, e := range rep.Errors {
@@ -184,7 +184,7 @@ func (d *Daemon) enter(ctx context.Context, name string, root layout.Workspace, 
 		w.setup = d.newSetup(name, w, uid, gid)
 		w.git = worktree.Open(worktree.Config{Workspace: string(root), UID: uint32(uid), GID: uint32(gid), Log: d.Log, Locks: locks,
 			Taken:    func(branch, agent string) string { return d.agents.OnBranch(name, branch, agent) },
-			Changing: d.changing, Mounts: layers{}, Shared: d.sharesTrees, Setups: setupFiles{w.setup, d}})
+			Changing: d.changing, Mounts: layers{}, Shared: d.sharesTrees, Setups: setupFiles{w.setup, d}, Changed: d.watchProject(name)})
 		w.remote, w.merger = w.broker(), &merge.Merger{Workspace: w.git, Log: d.Log, Locks: locks, Charge: d.charge}
 		w.filter = filtered.New(w.git.Bare(), w.git.Internal(), root.Filtered(), d.Log)
 		w.timeline, w.queue = w.newTimeline(name), &queue.Worker{Host: mergeHost{w}, Log: d.Log, Now: time.Now}
@@ -232,19 +232,20 @@ func (d *Daemon) restoreWorkspace(ctx context.Context, name, path string, rep *a
 			err = errors.Join(err, lock.Remove())
 		}
 	}()
-	uid, gid, err := d.runAs(root, "")
-	if err != nil {
-		return err
-	}
 	st, err := d.readState(name, root, rep)
 	if err != nil {
 		return err
 	}
-	info, err := worktree.Up(ctx, worktree.Spec{Workspace: path, UID: uint32(uid), GID: uint32(gid), Plain: placement.IsPlain(st), Private: d.placed(root), Log: d.Log})
+	spec, err := d.specOf(name, root, "", st, false)
 	if err != nil {
 		return err
 	}
-	w := d.enter(ctx, name, root, info, uid, gid, lock)
+	spec.Plain = placement.IsPlain(st)
+	info, err := worktree.Up(ctx, spec)
+	if err != nil {
+		return err
+	}
+	w := d.enter(ctx, name, root, info, int(spec.UID), int(spec.GID), lock)
 	if err := w.git.Sweep(ctx); err != nil {
 		rep.Fail("workspace %s: %v", name, err)
 	}
@@ -280,15 +281,4 @@ func (d *Daemon) restoreAgents(ctx context.Context, w *workspace, st store.State
 	w.flow.Sync(w.queue.Entries(), w.agents.Target, time.Now())
 	d.agents.Restore(ctx, w.agents, st.Agents, trees, rep)
 	w.signals.Announce()
-}
-
-// runAs returns the user and group that the agents of a workspace run as. It warns if the
-// configured user does not exist.
-func (d *Daemon) runAs(root layout.Workspace, local string) (uid, gid int, err error) {
-	configured := d.live().Sandbox.User
-	uid, gid, fallback, err := placement.RunAs(root, local, configured)
-	if fallback {
-		d.warn(fmt.Sprintf("there is no user %s; agents of projects that belong to root run as uid %d", configured, uid))
-	}
-	return uid, gid, err
 }

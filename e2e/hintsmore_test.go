@@ -124,6 +124,7 @@ func TestHintsAboutRepositories(t *testing.T) {
 	d.trials(t, tried{hint: "polisctl agents exec %s -- git status", refused: "agents commit moved", do: []string{"agents exec moved -- git status"}, shows: "new.txt"})
 	// A checkout that has moved.
 	require.NoError(t, os.Rename(second, d.path("elsewhere")))
-	d.trials(t, tried{hint: "is the checkout still where it was? polisctl up --repo PATH %s names it", refused: "agents add late --workspace ws2 --base custom -- true",
-		do: []string{"up --repo " + d.path("elsewhere") + " " + d.path("ws2")}, then: true})
+	d.hinted("put the project back; if it was moved or cloned again on purpose: polisctl workspace move %s PATH", "agents", "add", "late", "--workspace", "ws2", "--base", "custom", "--", "true")
+	d.must("up", "--repo", d.path("elsewhere"), d.path("ws2")) // nothing is where it was
+	d.must("agents", "add", "late", "--workspace", "ws2", "--base", "custom", "--", "true")
 }

@@ -60,7 +60,7 @@ func TestHintsAboutWorkspaces(t *testing.T) {
 	require.NoError(t, os.Rename(filepath.Join(bare, "config"), d.path("config")))
 	d.start()
 	status := d.must("status")
-	for _, hint := range []string{"if the checkout has moved, name its new place: polisctl up --repo PATH %s", "polisctl up --repo PATH|URL %s"} {
+	for _, hint := range []string{"put the project back; if it was moved or cloned again on purpose: polisctl workspace move %s PATH", "polisctl up --repo PATH|URL %s"} {
 		require.Regexp(t, `(?m)warning: .*; `+strings.Trim(pattern(hint), "^$"), status)
 	}
 	d.trials(t, tried{hint: "polisctl status shows why it could not be opened; polisctl up --repo PATH %s opens it when that is fixed", refused: "down ws3",

@@ -32,6 +32,7 @@ func Codes() []CodeInfo {
 		{CodeUnsavedWork, groupAgents, "The agent has work that is not committed or not merged.", "Merge it, or use --force: the work is then saved in the trash and can be restored."},
 		{CodeWorkspaceNotFound, groupAgents, "There is no such workspace.", "polisctl status lists the workspaces, polisctl up makes one."},
 		{CodeWorkspaceInvalid, groupAgents, "polis cannot work on the project: it does not exist, it is part of a repository, or it is not readable.", "The message names the fault."},
+		{CodeProjectChanged, groupAgents, "The project is not the one that was recorded when the workspace was made: another directory, another .git or a symbolic link is at its path, its owner has changed, or another user could exchange it. polis reads and writes nothing there.", "Put the project back. If it was moved, restored from a backup or cloned again on purpose: polisctl workspace move WORKSPACE PATH."},
 		{CodeWorkspaceOwned, groupAgents, "Another polisd uses the workspace or the workspaces_dir; the message and the details name it.", "Use that one (polisctl --socket), stop it with its agents, or give this one another workspaces_dir."},
 
 		{CodeWorktreeFailed, groupGit, "git could not make or remove a worktree. The steps that succeeded are undone.", "The message contains the error of git."},

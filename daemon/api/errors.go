@@ -31,6 +31,7 @@ const (
 	CodeUnsavedWork          Code = "UNSAVED_WORK"
 	CodeWorkspaceNotFound    Code = "WORKSPACE_NOT_FOUND"
 	CodeWorkspaceInvalid     Code = "WORKSPACE_INVALID"
+	CodeProjectChanged       Code = "PROJECT_CHANGED"
 	CodeWorkspaceOwned       Code = "WORKSPACE_OWNED"
 	CodeRefConflict          Code = "REF_CONFLICT"
 	CodeMergeConflict        Code = "MERGE_CONFLICT"
@@ -157,7 +158,7 @@ func (c Code) Status() int {
 	switch c {
 	case CodeAgentNotFound, CodeWorkspaceNotFound, CodeNotFound, CodePortNotFound, CodeNotLocked:
 		return http.StatusNotFound
-	case CodeAgentExists, CodeBadState, CodeUnsavedWork, CodeWorkspaceOwned, CodeRefConflict, CodeMergeConflict,
+	case CodeAgentExists, CodeBadState, CodeUnsavedWork, CodeWorkspaceOwned, CodeProjectChanged, CodeRefConflict, CodeMergeConflict,
 		CodeNothingToMerge, CodeCheckFailed, CodeSetupFailed, CodeProtectedPath, CodeBadTree, CodeExclusivePath, CodeReadOnly, CodeFileLocked, CodeAlreadyAnswered, CodePortInUse, CodeMaxAgents, CodeNoPorts, CodeLimitBelowUse, CodeHostOvercommitted:
 		return http.StatusConflict
 	case CodeInvalidName, CodeBadRequest, CodePathTraversal, CodeAgentTypeUnavailable,

@@ -242,6 +242,9 @@ const (
 	// The setup command failed (code `SETUP_FAILED`), or a result is damaged; `data` has `workspace`, and
 	// `log` or `id`.
 	EventSetupFailed = "workspace:setup-failed"
+	// The project of a workspace is not the recorded one (code `PROJECT_CHANGED`), or, without a code, is so again;
+	// `data` has `workspace`.
+	EventProject = "workspace:project"
 	// A workspace was removed from polis.
 	EventDown = "workspace:removed"
 	// A check found that objects of the target branch are missing (code `REPO_CORRUPT`), or, without a

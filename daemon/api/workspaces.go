@@ -1,5 +1,11 @@
 package api
 
+// MoveRequest records another directory as the project of a workspace.
+type MoveRequest struct {
+	// Path is the directory, absolute. It must belong to the owner of the recorded one.
+	Path string `json:"path"`
+}
+
 // DownRequest takes a workspace away from polis.
 type DownRequest struct {
 	// Force removes agents that run or have work that is nowhere else, too;

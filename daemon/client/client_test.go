@@ -120,6 +120,10 @@ func TestEveryCallUsesItsRoute(t *testing.T) {
 		{"GET /v1/openapi.json ", func(c *Client) error { _, err := c.OpenAPI(ctx); return err }},
 		{"GET /v1/health ", func(c *Client) error { return c.Health(ctx) }},
 		{"GET /v1/workspaces ", func(c *Client) error { _, err := c.Workspaces(ctx); return err }},
+		{`POST /v1/workspaces/w%2Fx/move {"path":"/p"}`, func(c *Client) error {
+			_, err := c.MoveWorkspace(ctx, "w/x", api.MoveRequest{Path: "/p"})
+			return err
+		}},
 		{"DELETE /v1/workspaces/w%2Fx?force=1&ignored=1 ", func(c *Client) error {
 			_, err := c.Down(ctx, "w/x", api.DownRequest{Force: true, Ignored: true})
 			return err

@@ -94,3 +94,10 @@ func (c *Client) LastPatrol(ctx context.Context) (api.PatrolReport, error) {
 func (c *Client) Patrol(ctx context.Context, req api.PatrolRequest) (api.PatrolReport, error) {
 	return fetch[api.PatrolReport](ctx, c, http.MethodPost, "/v1/patrol", nil, req)
 }
+
+// MoveWorkspace records another directory as the project of a workspace.
+func (c *Client) MoveWorkspace(ctx context.Context, name string, req api.MoveRequest) (api.Workspace, error) {
+	var out api.Workspace
+	err := c.call(ctx, http.MethodPost, "/v1/workspaces/"+url.PathEscape(name)+"/move", nil, req, &out)
+	return out, err
+}

@@ -11,6 +11,9 @@ func (w Workspace) Project() string { return filepath.Join(string(w), "project")
 // Dir is where polis keeps everything that belongs to the workspace.
 func (w Workspace) Dir() string { return filepath.Join(string(w), ".polis") }
 
+// ProjectRecord is the recorded identity of the project (package pinned).
+func (w Workspace) ProjectRecord() string { return filepath.Join(w.Dir(), "project.json") }
+
 // Bare is the shared repository.
 func (w Workspace) Bare() string { return filepath.Join(w.Dir(), "bare-repo.git") }
 

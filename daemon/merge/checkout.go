@@ -152,7 +152,12 @@ func (a *CheckoutUpdate) forward(ctx context.Context, p *worktree.Project, at pl
 	case at.here && keep != nil:
 		return keep
 	case at.here:
-		was, err := remember(p, changes)
+		dir, err := p.Open()
+		if err != nil {
+			return err
+		}
+		defer dir.Close()
+		was, err := remember(p, dir, changes)
 		if err != nil {
 			return err
 		}

@@ -14,6 +14,7 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/git"
+	"polis/daemon/layout"
 	"polis/daemon/worktree"
 	"polis/internal/need"
 )
@@ -48,7 +49,16 @@ func as(t *testing.T, uid uint32, dir string, args ...string) string {
 
 type fixture struct {
 	*Merger
-	project string
+	project, workspace string
+}
+
+// recordAgain is for a project that was given to another user: a person has made a workspace of it.
+func (f fixture) recordAgain(t *testing.T) {
+	t.Helper()
+	require.NoError(t, os.Remove(layout.Workspace(f.workspace).ProjectRecord()))
+	_, err := worktree.Up(t.Context(), worktree.Spec{Workspace: f.workspace, UID: nobody, GID: nobody})
+	require.NoError(t, err)
+	require.NoError(t, os.Chmod(filepath.Join(f.workspace, ".polis", "worktrees"), 0o711))
 }
 
 func setup(t *testing.T) fixture {
@@ -65,7 +75,7 @@ func setup(t *testing.T) fixture {
 	require.NoError(t, err)
 	// The tests are the agents, too, and those reach their worktree.
 	require.NoError(t, os.Chmod(filepath.Join(ws, ".polis", "worktrees"), 0o711))
-	return fixture{&Merger{Workspace: worktree.Open(worktree.Config{Workspace: ws, UID: nobody, GID: nobody})}, src}
+	return fixture{&Merger{Workspace: worktree.Open(worktree.Config{Workspace: ws, UID: nobody, GID: nobody})}, src, ws}
 }
 
 // work adds an agent that commits text to a file.

@@ -14,8 +14,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"polis/daemon/asuser"
 	"polis/daemon/gate"
 	"polis/daemon/git"
+	"polis/daemon/pinned"
 	"polis/daemon/worktree"
 )
 
@@ -24,6 +26,7 @@ import (
 // what it wrote: undo reverts that.
 type before struct {
 	p       *worktree.Project
+	dir     *os.File // the checkout, which its owner can exchange
 	changes []gate.Change
 	was     map[string]kind // of the names of changes, and of directories above added ones
 }
@@ -36,15 +39,25 @@ const (
 	directory
 )
 
-// remember reads every name that differs between two commits of the project.
-func remember(p *worktree.Project, changes []gate.Change) (*before, error) {
-	b := &before{p: p, changes: changes, was: map[string]kind{}}
-	root, err := os.OpenRoot(p.Path)
-	if err != nil {
-		return nil, fmt.Errorf("open the checkout: %w", err)
-	}
-	defer root.Close()
-	for _, c := range changes {
+// remember reads every name that differs between two commits of the project, whose open directory is dir.
+func remember(p *worktree.Project, dir *os.File, changes []gate.Change) (*before, error) {
+	b := &before{p: p, dir: dir, changes: changes, was: map[string]kind{}}
+	return b, b.asOwner(b.read)
+}
+
+// asOwner calls f with the checkout and the rights of its owner, who could move a directory of another user into it.
+func (b *before) asOwner(f func(*os.Root) error) error {
+	return asuser.Do(b.p.Owner.UID, b.p.Owner.GID, func() error {
+		root, err := os.OpenRoot(pinned.DirPath(b.dir))
+		if err != nil {
+			return fmt.Errorf("open the checkout: %w", err)
+		}
+		return errors.Join(f(root), root.Close())
+	})
+}
+
+func (b *before) read(root *os.Root) error {
+	for _, c := range b.changes {
 		names := []string{c.Path}
 		if c.Old == gate.ModeNone {
 			for dir := path.Dir(c.Path); dir != "."; dir = path.Dir(dir) {
@@ -58,7 +71,7 @@ func remember(p *worktree.Project, changes []gate.Change) (*before, error) {
 			fi, err := root.Lstat(name)
 			switch {
 			case err != nil && !absent(err):
-				return nil, fmt.Errorf("inspect %q: %w", short(name), err)
+				return fmt.Errorf("inspect %q: %w", short(name), err)
 			case err != nil:
 				b.was[name] = none
 			case fi.IsDir():
@@ -68,7 +81,7 @@ func remember(p *worktree.Project, changes []gate.Change) (*before, error) {
 			}
 		}
 	}
-	return b, nil
+	return nil
 }
 
 // absent reports that a name does not exist: it, a directory above it, or what should be a
@@ -81,11 +94,14 @@ func absent(err error) bool {
 // written: a file whose content is neither that of the merge nor a beginning of it is left
 // unchanged and named.
 func (b *before) undo(ctx context.Context) (left []string, err error) {
-	root, err := os.OpenRoot(b.p.Path)
-	if err != nil {
-		return nil, fmt.Errorf("open the checkout: %w", err)
-	}
-	defer root.Close()
+	err = b.asOwner(func(root *os.Root) (err error) {
+		left, err = b.undoIn(ctx, root)
+		return err
+	})
+	return left, err
+}
+
+func (b *before) undoIn(ctx context.Context, root *os.Root) (left []string, err error) {
 	var dirs, restore []string
 	for _, c := range b.changes {
 		if c.New == gate.ModeGitlink || c.Old == gate.ModeGitlink {

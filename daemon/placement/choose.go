@@ -66,7 +66,12 @@ func Choose(req api.UpRequest, reg store.Registry, dir string) (string, layout.W
 	// The same repository again is the same workspace.
 	if real, err := filepath.EvalSymlinks(req.Repo); err == nil {
 		for n, p := range reg.Workspaces {
-			if have, err := filepath.EvalSymlinks(layout.Workspace(p).Project()); err == nil && have == real {
+			// The link has the path without links; where that leads now, its owner decides.
+			have := layout.Workspace(p).Project()
+			if to, err := os.Readlink(have); err == nil {
+				have = to
+			}
+			if have == real {
 				return n, layout.Workspace(p), nil
 			}
 		}

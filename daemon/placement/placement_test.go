@@ -2,7 +2,9 @@ package placement
 
 import (
 	"os"
+	"os/user"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -10,7 +12,9 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/layout"
+	"polis/daemon/pinned"
 	"polis/daemon/store"
+	"polis/internal/need"
 )
 
 func TestChooseNamesAWorkspaceAfterItsRepository(t *testing.T) {
@@ -90,19 +94,77 @@ func TestAgentsNeverRunAsRoot(t *testing.T) {
 		require.NoError(t, os.Chown(p, uid, uid))
 		return p
 	}
-	uid, gid, fallback, err := RunAs(root, own("anns", 4321), "root")
+	as, err := RunAs(root, own("anns", 4321), "root", Known{})
 	require.NoError(t, err)
-	require.Equal(t, []int{4321, 4321}, []int{uid, gid})
-	require.False(t, fallback)
+	require.Equal(t, As{UID: 4321, GID: 4321, Owner: 4321}, as)
 	roots := own("roots", 0)
-	_, _, _, err = RunAs(root, roots, "root")
+	_, err = RunAs(root, roots, "root", Known{})
 	require.Equal(t, api.CodeInvalidConfig, api.CodeOf(err))
-	uid, gid, fallback, err = RunAs(root, roots, "no-such-user-here")
+	as, err = RunAs(root, roots, "no-such-user-here", Known{})
 	require.NoError(t, err)
-	require.True(t, fallback)
-	require.Equal(t, []int{FallbackID, FallbackID}, []int{uid, gid})
-	uid, _, fallback, err = RunAs(root, roots, "nobody")
+	require.Equal(t, As{UID: FallbackID, GID: FallbackID, Fallback: true}, as)
+	as, err = RunAs(root, roots, "nobody", Known{})
 	require.NoError(t, err)
-	require.False(t, fallback)
-	require.NotZero(t, uid)
+	require.False(t, as.Fallback)
+	require.NotZero(t, as.UID)
+	require.Zero(t, as.Owner)
+	clone, err := RunAs(root, "", "nobody", Known{})
+	require.NoError(t, err)
+	require.Equal(t, as.UID, int(clone.Owner), "whom a clone will belong to")
+}
+
+func TestWhoWasRecordedIsNotDerivedAgain(t *testing.T) {
+	need.Root(t)
+	dir := t.TempDir()
+	root := layout.Workspace(filepath.Join(dir, "ws"))
+	require.NoError(t, os.Mkdir(string(root), 0o755))
+	own := func(name string, uid int) string {
+		p := filepath.Join(dir, name)
+		require.NoError(t, os.Mkdir(p, 0o755))
+		require.NoError(t, os.Chown(p, uid, uid))
+		return p
+	}
+	nobody, err := RunAs(root, own("roots", 0), "nobody", Known{})
+	require.NoError(t, err)
+	theirs := own("bobs", 4322)
+	rec := func(uid uint32) *pinned.Record { return &pinned.Record{Path: theirs, UID: uid, GID: uid} }
+	for name, c := range map[string]struct {
+		link  string
+		known Known
+		want  As
+	}{
+		"a record":                              {theirs, Known{Record: rec(4321)}, As{UID: 4321, GID: 4321, Owner: 4321}},
+		"a record and a group":                  {theirs, Known{Record: rec(4321), UID: 4321, GID: 50}, As{UID: 4321, GID: 50, Owner: 4321}},
+		"a record of root's":                    {theirs, Known{Record: rec(0), UID: 4321, GID: 50}, As{UID: 4321, GID: 50}},
+		"a record of root's alone":              {theirs, Known{Record: rec(0)}, nobody},
+		"an earlier polis, another user's":      {theirs, Known{UID: 4321, GID: 4321}, As{UID: 4321, GID: 4321, Owner: 4321}},
+		"an earlier polis, the same":            {theirs, Known{UID: 4322, GID: 4322}, As{UID: 4322, GID: 4322, Owner: 4322}},
+		"an earlier polis, root's now":          {filepath.Join(dir, "roots"), Known{UID: 4321, GID: 4321}, As{UID: 4321, GID: 4321, Owner: 4321}},
+		"an earlier polis, root's always":       {filepath.Join(dir, "roots"), Known{UID: nobody.UID, GID: nobody.GID}, nobody},
+		"an earlier polis, root's, no user now": {filepath.Join(dir, "roots"), Known{UID: FallbackID, GID: FallbackID}, As{UID: FallbackID, GID: FallbackID}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.NoError(t, os.RemoveAll(root.Project()))
+			require.NoError(t, os.Symlink(c.link, root.Project()))
+			as, err := RunAs(root, "", "nobody", c.known)
+			require.NoError(t, err)
+			require.Equal(t, c.want, as)
+		})
+	}
+}
+
+func TestAGroupThatTheOwnerIsNotInIsNotUsed(t *testing.T) {
+	need.Root(t)
+	p := filepath.Join(t.TempDir(), "project")
+	require.NoError(t, os.Mkdir(p, 0o755))
+	u, err := user.Lookup("nobody")
+	require.NoError(t, err)
+	uid, err := strconv.Atoi(u.Uid)
+	require.NoError(t, err)
+	for gid, want := range map[int]string{0: u.Gid, 42: u.Gid} {
+		require.NoError(t, os.Chown(p, uid, gid))
+		as, err := RunAs(layout.Workspace(t.TempDir()), p, "root", Known{})
+		require.NoError(t, err)
+		require.Equal(t, want, strconv.Itoa(as.GID))
+	}
 }

@@ -110,6 +110,9 @@ func (p *pull) who(ctx context.Context, caller uint32) (err error) {
 	if p.project == nil {
 		return api.Errorf(api.CodeWorkspaceInvalid, "the project is no git repository any more")
 	}
+	if err := p.Git.Guard(); err != nil {
+		return err
+	}
 	uid, gid := p.project.Owner.UID, p.project.Owner.GID
 	if caller != 0 && caller != uid {
 		return api.Errorf(api.CodeForbidden, "a pull request is made with the credentials of the project's owner (uid %d)", uid).

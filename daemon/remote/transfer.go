@@ -14,6 +14,9 @@ func hidden(remote, kind string) string { return "refs/polis/remotes/" + remote 
 // open takes the turn of the remote called name and prepares access to it. The caller must call
 // done, which is never nil, also after an error.
 func (b *Broker) open(ctx context.Context, name string) (r Remote, a access, done func(), err error) {
+	if err := b.Workspace.Guard(); err != nil {
+		return r, a, func() {}, err
+	}
 	p, r, leave, err := b.one(ctx, name)
 	if err != nil {
 		return r, a, func() {}, err

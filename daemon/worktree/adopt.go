@@ -3,6 +3,7 @@ package worktree
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/git"
+	"polis/daemon/pinned"
 	"polis/fusefs/fdtree"
 )
 
@@ -18,27 +20,44 @@ func (u *upper) project(ctx context.Context, from source) error {
 	link := u.w.linkPath()
 	real, err := filepath.EvalSymlinks(link)
 	exists := err == nil
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return api.Errorf(api.CodeWorkspaceInvalid, "the project of %s: %w", u.spec.Workspace, err)
-	}
-	if _, err := os.Lstat(link); err == nil && !exists && from.path == "" {
-		return api.Errorf(api.CodeWorkspaceInvalid, "%s leads nowhere", link).
-			WithHint("if the checkout has moved, name its new place: polisctl up --repo PATH %s", u.spec.Workspace)
-	}
-	if from.path != "" && !u.spec.Plain {
-		p, err := u.w.inspect(ctx, from.path)
-		if err != nil {
-			return err
+	r, unrecorded := u.w.ReadRecord()
+	switch {
+	case unrecorded == nil:
+		// What is at the path now does not count.
+		gone := r.Check()
+		real, exists = r.Path, true
+		if _, err := os.Lstat(r.Path); err != nil && errors.Is(gone, pinned.ErrChanged) && from.path != "" && from.path != r.Path {
+			exists = false
 		}
-		if p != nil && p.Bare {
-			from = source{url: "file://" + from.path}
+	case !errors.Is(unrecorded, fs.ErrNotExist):
+		return unrecorded
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return api.Errorf(api.CodeWorkspaceInvalid, "the project of %s: %w", u.spec.Workspace, err)
+	default:
+		if _, err := os.Lstat(link); err == nil && !exists && from.path == "" {
+			return u.w.changed(pinned.Record{Path: link}, fmt.Errorf("%w: %s leads nowhere", pinned.ErrChanged, link))
+		}
+	}
+	var given pinned.Record
+	if from.path != "" && !(exists && real == from.path) {
+		if given, err = pinned.Take(from.path); err != nil {
+			return u.w.untaken(from.path, err)
+		}
+		if !u.spec.Plain {
+			p, err := u.w.look(ctx, given)
+			if err != nil {
+				return err
+			}
+			if p != nil && p.Bare {
+				from = source{url: "file://" + from.path}
+			}
 		}
 	}
 	switch {
 	case from == source{}:
 		return nil
 	case from.url != "" && exists:
-		return u.sameOrigin(ctx, real, from.url)
+		return u.sameOrigin(ctx, real, r, from.url)
 	case from.url != "":
 		return u.clone(ctx, from.url)
 	case exists && real == from.path:
@@ -46,6 +65,17 @@ func (u *upper) project(ctx context.Context, from source) error {
 	case exists:
 		return api.Errorf(api.CodeWorkspaceInvalid, "workspace %s already belongs to %s", u.spec.Workspace, real).
 			WithHint("make another workspace for %s", from.path)
+	}
+	if unrecorded == nil { // it has moved, and was recorded where it was
+		if given.UID != r.UID {
+			return api.Errorf(api.CodeWorkspaceInvalid, "%s belongs to uid %d, and the project of the workspace to uid %d", from.path, given.UID, r.UID)
+		}
+		if u.spec.Plain {
+			given.Git = nil
+		}
+		if err := u.save(given); err != nil {
+			return err
+		}
 	}
 	return u.link(from.path)
 }
@@ -67,8 +97,15 @@ func (u *upper) link(path string) error {
 }
 
 // sameOrigin rejects another URL than the one the project was cloned from.
-func (u *upper) sameOrigin(ctx context.Context, path, url string) error {
-	p, err := u.w.inspect(ctx, path)
+func (u *upper) sameOrigin(ctx context.Context, path string, r pinned.Record, url string) (err error) {
+	if r.Path == "" {
+		if r, err = pinned.Take(path); err != nil {
+			return u.w.untaken(path, err)
+		}
+	} else if err := r.Check(); err != nil {
+		return u.w.changed(r, err)
+	}
+	p, err := u.w.look(ctx, r)
 	if err != nil {
 		return err
 	}

@@ -4,30 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
-	"syscall"
 
 	"polis/daemon/api"
 	"polis/daemon/git"
+	"polis/daemon/pinned"
 )
 
 // Owner is the owner of a file.
 type Owner struct{ UID, GID uint32 }
-
-func ownerOf(path string) (Owner, error) {
-	fi, err := os.Stat(path)
-	if err != nil {
-		return Owner{}, err
-	}
-	st, ok := fi.Sys().(*syscall.Stat_t)
-	if !ok {
-		return Owner{}, fmt.Errorf("%s: the system reports no owner", path)
-	}
-	return Owner{UID: st.Uid, GID: st.Gid}, nil
-}
 
 // Project is the user's own checkout, seen as its owner.
 type Project struct {
@@ -37,32 +23,43 @@ type Project struct {
 	Format  string // "sha1" or "sha256"
 	Shallow bool
 	Bare    bool
+	record  pinned.Record
 }
+
+// Open returns a descriptor of the project's directory, if it is still the recorded one.
+func (p *Project) Open() (*os.File, error) { return p.record.Open() }
 
 // Project inspects the workspace's project. It returns nil, without an error, if the project is
-// not a git repository.
+// not a git repository, and PROJECT_CHANGED if it is not the recorded one.
 func (w *Workspace) Project(ctx context.Context) (*Project, error) {
-	path, err := filepath.EvalSymlinks(w.linkPath())
+	r, dir, err := w.Open()
 	if err != nil {
-		return nil, api.Errorf(api.CodeWorkspaceInvalid, "the project of %s: %w", w.cfg.Workspace, err).
-			WithHint("is the checkout still where it was? polisctl up --repo PATH %s names it", w.cfg.Workspace)
+		return nil, err
 	}
-	return w.inspect(ctx, path)
+	defer dir.Close()
+	return w.inspect(ctx, r, dir)
 }
 
-// inspect queries git about the directory path, as the directory's owner.
-func (w *Workspace) inspect(ctx context.Context, path string) (*Project, error) {
+// look is inspect for a directory that is not the workspace's project, or not yet.
+func (w *Workspace) look(ctx context.Context, r pinned.Record) (*Project, error) {
+	dir, err := r.Open()
+	if err != nil {
+		return nil, w.untaken(r.Path, err)
+	}
+	defer dir.Close()
+	return w.inspect(ctx, r, dir)
+}
+
+// inspect queries git about the open directory of a record, as its recorded owner.
+func (w *Workspace) inspect(ctx context.Context, r pinned.Record, dir *os.File) (*Project, error) {
 	if err := caged(); err != nil {
 		return nil, err
 	}
-	own, err := ownerOf(path)
-	if err != nil {
-		return nil, api.Errorf(api.CodeWorkspaceInvalid, "inspect the project: %w", err)
-	}
+	path, own := r.Path, Owner{UID: r.UID, GID: r.GID}
 	run := w.runner(own.UID, own.GID)
 	ask := func(args ...string) (string, error) {
 		out, err := run.Run(ctx, git.Cmd{
-			Args: append([]string{"rev-parse"}, args...), Dir: path, Config: []string{"safe.directory=" + path},
+			Args: append([]string{"rev-parse"}, args...), Dir: pinned.DirPath(dir), Config: []string{"safe.directory=" + path},
 		})
 		return strings.TrimSuffix(string(out), "\n"), err
 	}
@@ -70,13 +67,13 @@ func (w *Workspace) inspect(ctx context.Context, path string) (*Project, error) 
 	// have any bytes.
 	answer, err := ask("--is-bare-repository", "--is-inside-work-tree", "--is-shallow-repository", "--show-object-format", "--show-cdup", "--absolute-git-dir")
 	if err != nil {
-		return nil, w.notARepo(path, own, err)
+		return nil, w.notARepo(dir, own, err)
 	}
 	f := strings.SplitN(answer, "\n", 5)
 	if len(f) != 5 {
 		return nil, api.Errorf(api.CodeWorkspaceInvalid, "%s: git does not understand the repository: %w", path, orUnknown(nil))
 	}
-	p := &Project{Repo: git.Repo{Runner: run, Dir: f[4]}, Path: path, Owner: own}
+	p := &Project{Repo: git.Repo{Runner: run, Dir: f[4]}, Path: path, Owner: own, record: r}
 	p.Bare, p.Shallow, p.Format = f[0] == "true", f[2] == "true", f[3]
 	if p.Bare { // there is no line with its top
 		return p, nil
@@ -85,11 +82,11 @@ func (w *Workspace) inspect(ctx context.Context, path string) (*Project, error) 
 		return nil, api.Errorf(api.CodeWorkspaceInvalid, "%s is inside a git directory", path).
 			WithHint("give the working tree it belongs to")
 	}
-	up, dir, ok := strings.Cut(f[4], "\n")
+	up, gitDir, ok := strings.Cut(f[4], "\n")
 	if !ok {
 		return nil, api.Errorf(api.CodeWorkspaceInvalid, "%s: git does not understand the repository: %w", path, orUnknown(nil))
 	}
-	p.Dir = dir
+	p.Dir = gitDir
 	if up != "" {
 		top, err := ask("--show-toplevel")
 		if err != nil {
@@ -101,9 +98,10 @@ func (w *Workspace) inspect(ctx context.Context, path string) (*Project, error) 
 	return p, nil
 }
 
-// notARepo converts a failed discovery to an error, or to nil if path simply is not a git
+// notARepo converts a failed discovery to an error, or to nil if the directory simply is not a git
 // repository.
-func (w *Workspace) notARepo(path string, own Owner, err error) error {
+func (w *Workspace) notARepo(dir *os.File, own Owner, err error) error {
+	path := dir.Name()
 	var exit *git.ExitError
 	if !errors.As(err, &exit) || exit.Code < 0 {
 		return fmt.Errorf("look for a git repository in %s: %w", path, err)
@@ -114,7 +112,7 @@ func (w *Workspace) notARepo(path string, own Owner, err error) error {
 		return api.Errorf(api.CodeWorkspaceInvalid, "%s keeps its refs as a reftable, which the git on this machine cannot read: %w", path, err).
 			WithHint("git refs migrate --ref-format=files (git 2.46 or later) converts the repository")
 	case strings.Contains(text, "not a git repository"):
-		if _, err := os.Lstat(filepath.Join(path, ".git")); errors.Is(err, fs.ErrNotExist) {
+		if !hasGit(dir) {
 			return nil
 		}
 		return api.Errorf(api.CodeWorkspaceInvalid, "%s has a .git, but it is not a working repository: %w", path, err).

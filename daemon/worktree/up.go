@@ -8,11 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"polis/daemon/api"
 	"polis/daemon/git"
+	"polis/daemon/pinned"
 	"polis/daemon/private"
 	"polis/fusefs/fdtree"
 )
@@ -32,6 +34,10 @@ type Spec struct {
 	Plain bool
 	// Private closes the directory of the workspace itself to everybody but root and UID, too: polis chose its place.
 	Private bool
+	// Owner, if not nil, is the user to whom the project must belong if it is not recorded yet.
+	Owner *uint32
+	// Changed is as in Config.
+	Changed func(error)
 	Git     string // the git program; "git" if empty
 	Log     *slog.Logger
 	// Progress is called at each step that can take long; may be nil.
@@ -44,6 +50,7 @@ type Info struct {
 	Target       string // the branch merges go to; empty without git
 	ProjectPath  string // the user's checkout, without symlinks
 	ProjectOwner Owner
+	Record       pinned.Record
 	BecameGit    bool // it has a .git, but Spec.Plain requires a plain directory
 	// ByGroup: the file system has no access control lists, so that every member of GID can enter .polis.
 	ByGroup bool
@@ -67,7 +74,7 @@ func Up(ctx context.Context, spec Spec) (Info, error) {
 		u.spec.Progress = func(string) {}
 	}
 	u.spec.Workspace = filepath.Clean(spec.Workspace)
-	u.w = Open(Config{Workspace: u.spec.Workspace, UID: spec.UID, GID: spec.GID, Git: spec.Git, Log: spec.Log})
+	u.w = Open(Config{Workspace: u.spec.Workspace, UID: spec.UID, GID: spec.GID, Git: spec.Git, Log: spec.Log, Changed: spec.Changed})
 	return u.run(ctx)
 }
 
@@ -89,23 +96,29 @@ func (u *upper) run(ctx context.Context) (Info, error) {
 	if err := u.project(ctx, from); err != nil {
 		return Info{}, err
 	}
-	path, err := filepath.EvalSymlinks(u.w.linkPath())
-	if err != nil {
-		return Info{}, api.Errorf(api.CodeWorkspaceInvalid, "the project of %s: %w", u.spec.Workspace, err)
-	}
-	own, err := ownerOf(path)
-	if err != nil {
-		return Info{}, api.Errorf(api.CodeWorkspaceInvalid, "inspect the project: %w", err)
-	}
-	info := Info{ProjectPath: path, ProjectOwner: own, ByGroup: u.byGroup}
-	if u.spec.Plain {
-		_, err := os.Lstat(filepath.Join(path, ".git"))
-		info.BecameGit, info.Changed = err == nil, u.changed
-		return info, nil
-	}
-	project, err := u.w.inspect(ctx, path)
+	r, err := u.pin()
 	if err != nil {
 		return Info{}, err
+	}
+	dir, err := r.Open()
+	if err != nil {
+		return Info{}, u.w.changed(r, err)
+	}
+	defer dir.Close()
+	path, own := r.Path, Owner{UID: r.UID, GID: r.GID}
+	info := Info{ProjectPath: path, ProjectOwner: own, Record: r, ByGroup: u.byGroup}
+	if u.spec.Plain {
+		info.BecameGit, info.Changed = hasGit(dir), u.changed
+		return info, nil
+	}
+	project, err := u.w.inspect(ctx, r, dir)
+	if err != nil {
+		return Info{}, err
+	}
+	if project != nil && r.Git == nil {
+		if info.Record, err = u.adopt(r); err != nil {
+			return Info{}, err
+		}
 	}
 	if project == nil {
 		if _, err := os.Lstat(u.w.bareDir()); err == nil {
@@ -220,6 +233,19 @@ func (u *upper) isOwners(polis *os.File) error {
 		return nil
 	}
 	return errors.Join(err, fmt.Errorf("the shared repository in %s is uid %d's, not uid %d's", polis.Name(), st.Uid, u.spec.UID))
+}
+
+// ownerOf is for directories of the workspace, which belongs to root.
+func ownerOf(path string) (Owner, error) {
+	fi, err := os.Stat(path)
+	if err != nil {
+		return Owner{}, err
+	}
+	st, ok := fi.Sys().(*syscall.Stat_t)
+	if !ok {
+		return Owner{}, fmt.Errorf("%s: the system reports no owner", path)
+	}
+	return Owner{UID: st.Uid, GID: st.Gid}, nil
 }
 
 // reachable reports the first directory on the way to path that uid may not enter.

@@ -50,6 +50,9 @@ type Config struct {
 	// Changing is called before files of an agent that exists change below its view, with their paths and
 	// those of directories that come or go. If nil, nothing keeps them.
 	Changing func(ctx context.Context, agent string, paths []string) error
+	// Changed is called with each error PROJECT_CHANGED, and with nil when the project is the recorded one. It
+	// may be nil.
+	Changed func(error)
 	// Now is the clock; time.Now if nil.
 	Now func() time.Time
 	// SaveTime bounds one Save; 30 seconds if 0.
@@ -133,6 +136,9 @@ func (w *Workspace) guard() error {
 	}
 	return w.guardDir(w.bareDir())
 }
+
+// Guard is guard for a caller that runs git outside of the cage in the shared or in the internal repository.
+func (w *Workspace) Guard() error { return w.guardInternal() }
 
 // guardInternal is guard, for the internal repository too.
 func (w *Workspace) guardInternal() error { return errors.Join(w.guard(), w.guardDir(w.internalDir())) }

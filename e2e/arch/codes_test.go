@@ -83,6 +83,7 @@ var provoked = map[api.Code]string{
 	api.CodeLockBroken:       "e2e/codes_test.go TestCodesThatAreReportedAfterwards",
 	api.CodeLockCorrupt:      "e2e/codes_test.go TestCodesThatAreReportedAfterwards",
 
+	api.CodeProjectChanged:    "e2e/exchange_test.go TestAProjectMovesByAPersonsWord",
 	api.CodeStateCorrupt:      "e2e/state_test.go TestACorruptStateIsRenamedAndRebuilt",
 	api.CodeSnapshotCorrupt:   "e2e/snapshot_test.go TestADamagedSnapshotIsFoundAndNeverRestored",
 	api.CodeReceiptsBroken:    "e2e/receipts_test.go TestReceiptsOfAnAgentsLife",
