@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// byChance is a package whose tests fail the first time in the way that the file NAME.how says, and
-// each time if it says so.
+// byChance is a package whose tests fail the first time in the way that the file NAME.how names. With
+// "always" they fail each time.
 const byChance = `package m
 import ("os"; "testing"; "time")
 func do(t *testing.T) {
@@ -63,46 +64,55 @@ func failAs(t *testing.T, how string) {
 // TestAFailedTestRunsAgainAlone: it is flaky if it passes then, and what a second run cannot disprove
 // stays a failure.
 func TestAFailedTestRunsAgainAlone(t *testing.T) {
-	const (
-		plain = "-count=1 -timeout 3s ."
-		sides = "-sides 2 -count=1 -timeout 3s ."
-	)
 	chanceModule(t)
+	built, err := parseSides(strings.Fields("-sides 2 -count=1 -timeout 5s ."))
+	require.NoError(t, err)
+	p, err := built.buildIn(t.TempDir())
+	require.NoError(t, err)
 	for name, c := range map[string]struct {
 		args, how, ci string
-		code          int
+		sides, ok     bool
 		want          []string
 		not           string
 	}{
-		"all pass":                   {args: plain, ci: "true", want: []string{"4 passed, 0 failed, 0 skipped, 0 flaky"}, not: "FLAKY"},
-		"one by chance":              {args: plain, ci: "true", how: "TestB=once", want: []string{"FLAKY m.TestB: it passed alone. The first time it failed with:\n=== RUN   TestB\n", "no good: TestB", "\nFLAKY m.TestB\n3 passed, 0 failed, 0 skipped, 1 flaky"}, not: "FAILED"},
-		"a part of one by chance":    {args: plain, how: "TestB=part", want: []string{"no good: TestB/part", "\nFLAKY m.TestB\n3 passed, 0 failed, 0 skipped, 1 flaky"}, not: "FAILED"},
-		"always":                     {args: plain, how: "TestB=always", code: 1, want: []string{"m.TestB failed again", "FAILED: m TestB\n3 passed, 1 failed, 0 skipped, 0 flaky"}, not: "FLAKY"},
-		"one by chance, one always":  {args: plain, how: "TestA=once TestB=always", code: 1, want: []string{"\nFLAKY m.TestA\nFAILED: m TestB\n2 passed, 1 failed, 0 skipped, 1 flaky"}},
-		"two by chance":              {args: plain, how: "TestA=once TestB=once", want: []string{"2 passed, 0 failed, 0 skipped, 2 flaky"}},
-		"three by chance":            {args: plain, how: "TestA=once TestB=once TestD=once", code: 1, want: []string{"1 passed, 0 failed, 0 skipped, 3 flaky", "3 tests of this run are flaky, more than 2"}},
-		"a panic ends the tests":     {args: plain, how: "TestB=panic", code: 1, want: []string{"panic: oh", "FAILED: m TestB", "m TestB is not run again"}, not: "FLAKY"},
-		"an exit ends the tests":     {args: plain, how: "TestB=exit", code: 1, want: []string{"FAILED: m TestB", "m TestB is not run again"}, not: "FLAKY"},
-		"the time limit ends them":   {args: plain, how: "TestB=hang", code: 1, want: []string{"panic: test timed out", "FAILED: m TestB", "m TestB is not run again"}, not: "FLAKY"},
-		"by chance before a panic":   {args: plain, how: "TestA=once TestB=panic", code: 1, want: []string{"FAILED: m TestA", "FAILED: m TestB", "FAILED: m\n"}, not: "FLAKY"},
-		"a data race":                {args: plain, how: "TestB=race", code: 1, want: []string{"m TestB had a data race"}, not: "FLAKY"},
-		"a skip in CI":               {args: plain, ci: "true", how: "TestB=skip", code: 1, want: []string{"skipped: m TestB", "in CI no test may be skipped"}},
-		"on sides by chance":         {args: sides, ci: "true", how: "TestB=once", want: []string{"no good: TestB", "\nFLAKY m.TestB\n3 passed, 0 failed, 0 skipped, 1 flaky"}, not: "FAILED"},
-		"on sides a panic":           {args: sides, how: "TestB=panic", want: []string{"panic: oh", "\nFLAKY m.TestB\n"}, not: "FAILED"},
-		"on sides an exit":           {args: sides, how: "TestB=exit", want: []string{"\nFLAKY m.TestB\n"}, not: "FAILED"},
-		"on sides the time limit":    {args: sides, how: "TestB=hang", want: []string{"panic: test timed out", "\nFLAKY m.TestB\n"}, not: "FAILED"},
-		"on sides always":            {args: sides, how: "TestD=always", code: 1, want: []string{"FAILED: m TestD\n3 passed, 1 failed, 0 skipped, 0 flaky"}},
-		"on sides three by chance":   {args: sides, how: "TestA=once TestB=once TestD=once", code: 1, want: []string{"more than 2"}},
-		"on sides a data race":       {args: sides, how: "TestB=race", code: 1, want: []string{"m TestB had a data race"}, not: "FLAKY"},
-		"on sides a skip in CI":      {args: sides, ci: "true", how: "TestB=skip", code: 1, want: []string{"in CI no test may be skipped"}},
-		"what is no option of tests": {args: "-fuzz x .", code: 1, want: []string{"0 passed, 1 failed"}},
+		"all pass":                   {ok: true, ci: "true", want: []string{"4 passed, 0 failed, 0 skipped, 0 flaky"}, not: "FLAKY"},
+		"one by chance":              {ok: true, ci: "true", how: "TestB=once", want: []string{"FLAKY m.TestB: it passed alone. The first time it failed with:\n=== RUN   TestB\n", "no good: TestB", "\nFLAKY m.TestB\n3 passed, 0 failed, 0 skipped, 1 flaky"}, not: "FAILED"},
+		"a part of one by chance":    {ok: true, how: "TestB=part", want: []string{"no good: TestB/part", "\nFLAKY m.TestB\n3 passed, 0 failed, 0 skipped, 1 flaky"}, not: "FAILED"},
+		"always":                     {how: "TestB=always", want: []string{"m.TestB failed again", "FAILED: m TestB\n3 passed, 1 failed, 0 skipped, 0 flaky"}, not: "FLAKY"},
+		"one by chance, one always":  {how: "TestA=once TestB=always", want: []string{"\nFLAKY m.TestA\nFAILED: m TestB\n2 passed, 1 failed, 0 skipped, 1 flaky"}},
+		"two by chance":              {ok: true, how: "TestA=once TestB=once", want: []string{"2 passed, 0 failed, 0 skipped, 2 flaky"}},
+		"three by chance":            {how: "TestA=once TestB=once TestD=once", want: []string{"1 passed, 0 failed, 0 skipped, 3 flaky", "3 tests of this run are flaky, more than 2"}},
+		"a panic ends the tests":     {how: "TestB=panic", want: []string{"panic: oh", "FAILED: m TestB", "m TestB is not run again"}, not: "FLAKY"},
+		"an exit ends the tests":     {how: "TestB=exit", want: []string{"FAILED: m TestB", "m TestB is not run again"}, not: "FLAKY"},
+		"the time limit ends them":   {how: "TestB=hang", want: []string{"panic: test timed out", "FAILED: m TestB", "m TestB is not run again"}, not: "FLAKY"},
+		"by chance before a panic":   {how: "TestA=once TestB=panic", want: []string{"FAILED: m TestA", "FAILED: m TestB", "FAILED: m\n"}, not: "FLAKY"},
+		"a data race":                {how: "TestB=race", want: []string{"m TestB had a data race"}, not: "FLAKY"},
+		"a skip in CI":               {ci: "true", how: "TestB=skip", want: []string{"skipped: m TestB", "in CI no test may be skipped"}},
+		"on sides by chance":         {ok: true, sides: true, ci: "true", how: "TestB=once", want: []string{"no good: TestB", "\nFLAKY m.TestB\n3 passed, 0 failed, 0 skipped, 1 flaky"}, not: "FAILED"},
+		"on sides a panic":           {ok: true, sides: true, how: "TestB=panic", want: []string{"panic: oh", "\nFLAKY m.TestB\n"}, not: "FAILED"},
+		"on sides an exit":           {ok: true, sides: true, how: "TestB=exit", want: []string{"\nFLAKY m.TestB\n"}, not: "FAILED"},
+		"on sides the time limit":    {ok: true, sides: true, how: "TestB=hang", want: []string{"panic: test timed out", "\nFLAKY m.TestB\n"}, not: "FAILED"},
+		"on sides always":            {sides: true, how: "TestD=always", want: []string{"FAILED: m TestD\n3 passed, 1 failed, 0 skipped, 0 flaky"}},
+		"on sides three by chance":   {sides: true, how: "TestA=once TestB=once TestD=once", want: []string{"more than 2"}},
+		"on sides a data race":       {sides: true, how: "TestB=race", want: []string{"m TestB had a data race"}, not: "FLAKY"},
+		"on sides a skip in CI":      {sides: true, ci: "true", how: "TestB=skip", want: []string{"in CI no test may be skipped"}},
+		"what is no option of tests": {args: "-fuzz x .", want: []string{"0 passed, 1 failed"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			failAs(t, c.how)
 			t.Setenv("CI", c.ci)
 			var out bytes.Buffer
-			code, _ := run(strings.Fields(c.args), &out, "")
-			require.Equal(t, c.code, code, out.String())
+			var ok bool
+			if c.sides {
+				r := newReport(&out)
+				require.NoError(t, built.runBuilt(t.Context(), r, p))
+				ok = r.summary(c.ci != "", "")
+			} else {
+				code, err := run(strings.Fields(cmp.Or(c.args, "-count=1 -timeout 5s .")), &out, "")
+				require.Equal(t, c.args != "", err != nil)
+				ok = code == 0
+			}
+			require.Equal(t, c.ok, ok, out.String())
 			for _, w := range c.want {
 				require.Contains(t, out.String(), w)
 			}

@@ -86,6 +86,11 @@ func (s *sided) run(ctx context.Context, r *report) error {
 	if err != nil {
 		return err
 	}
+	return s.runBuilt(ctx, r, p)
+}
+
+// runBuilt is run for a built program.
+func (s *sided) runBuilt(ctx context.Context, r *report, p program) error {
 	if err := s.runTests(ctx, r, p); err != nil {
 		return err
 	}
