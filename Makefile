@@ -23,6 +23,9 @@ PAR     ?= 3
 SIDES   ?= 3
 FUZZTIME ?= 10s
 
+# Tests of one machine: one part after the other.
+.NOTPARALLEL:
+
 .PHONY: help
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -42,26 +45,37 @@ build: ## bin/polisd, bin/polisctl, bin/polis-tools with its names polis-tui and
 	CGO_ENABLED=1 $(GO) build -trimpath -buildvcs=false -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/polis-shim
 
 .PHONY: test
-test: setup-test build units e2e test-fresh ## everything: unit and kernel tests with the race detector, the programs end to end, systemd; fails if anything is left behind
+test: setup-test build runner ## everything: the linter, unit and kernel tests with the race detector, the programs end to end, systemd; fails if anything is left behind
+	@MAKE='$(MAKE)' scripts/parts lint packages overlay programs shared above systemd fresh-demo fresh-programs
+
+# It runs a test that failed once more, alone. Built first, because "go run" would not wait for it after a signal.
+.PHONY: runner
+runner:
+	@CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o $(BIN)/ ./e2e/gotest
 
 # Every package but the two that drive the built programs. Those that take longest are the last
 # ones of the list, and begin first.
 UNITS = $$($(GO) list -tags '$(TAGS)' ./... | grep -v -e '/e2e$$' -e '/e2e/systemd$$' | tac)
-GOTEST = $(GO) run ./e2e/gotest -tags '$(TAGS)' -count=1
+GOTEST = $(BIN)/gotest -tags '$(TAGS)' -count=1
+GOSIDES = $(BIN)/gotest -sides $(SIDES) -tags '$(TAGS)' -count=1
 
-.PHONY: units
-units: ## the packages' own tests with the race detector, against the real kernel
+.PHONY: units packages overlay
+units: packages overlay ## the packages' own tests with the race detector, against the real kernel
+packages: runner
 	scripts/ring scripts/leakcheck run $(GOTEST) -race -p $(PAR) -timeout 20m $(UNITS)
+overlay: runner
 	FUSEFS_OVERLAY=1 scripts/ring scripts/leakcheck run $(GOTEST) -timeout 5m -run '$(OVERLAID)' ./fusefs
 
 # The suites of a view, on one over an overlayfs, as an agent has that shares a base tree.
 OVERLAID = ^(TestAViewBehavesLikeAPlainDirectory|TestWhatProgramsExpect|TestPosix|TestPosixAsNobody|TestEveryMutationIsGated|TestEveryMixOfOpensSeesTheSameBytes|TestSharedNamesBehaveLikeACopy|TestManyWorkersAtOnce|TestSQLiteWorksInAView|TestGitWorksInAView|TestWritersAreFoundWhenAnObjectIsPublished)$$
 
-.PHONY: e2e
-e2e: build ## the programs end to end, without and under systemd
-	POLIS_BIN=$(CURDIR)/$(BIN) scripts/leakcheck run $(GO) run ./e2e/gotest -sides $(SIDES) -tags '$(TAGS)' -count=1 -timeout 10m ./e2e
-	for order in shared above; do \
-	  POLIS_E2E_WORKTREE=$$order POLIS_BIN=$(CURDIR)/$(BIN) scripts/leakcheck run $(GO) run ./e2e/gotest -sides $(SIDES) -tags '$(TAGS)' -count=1 -timeout 5m -run '$(LAYERED)' ./e2e || exit; done
+.PHONY: e2e programs shared above systemd
+e2e: programs shared above systemd ## the programs end to end, without and under systemd
+programs: build runner
+	POLIS_BIN=$(CURDIR)/$(BIN) scripts/leakcheck run $(GOSIDES) -timeout 10m ./e2e
+shared above: build runner
+	POLIS_E2E_WORKTREE=$@ POLIS_BIN=$(CURDIR)/$(BIN) scripts/leakcheck run $(GOSIDES) -timeout 5m -run '$(LAYERED)' ./e2e
+systemd: build runner
 	POLIS_BIN=$(CURDIR)/$(BIN) scripts/leakcheck run $(GOTEST) -timeout 15m ./e2e/systemd
 
 # What agents are promised, again with worktrees that share a base tree, in both orders of the view and
@@ -79,9 +93,11 @@ e2e-agents: build ## real agents from npm against a stand-in for their model ser
 	POLIS_AGENTS=$$dir POLIS_AGENTS_DOC=$(CURDIR)/docs/agents.md POLIS_BIN=$(CURDIR)/$(BIN) \
 	  $(GO) test -tags '$(TAGS) agents' -count=1 -timeout 40m -v -run 'TestRealAgents|TestRealHooks|TestRealACP' ./e2e
 
-.PHONY: test-fresh
-test-fresh: build ## the demonstration and some of e2e as on a machine where nothing of polis ever was
+.PHONY: test-fresh fresh-demo fresh-programs
+test-fresh: fresh-demo fresh-programs ## the demonstration and some of e2e as on a machine where nothing of polis ever was
+fresh-demo: build
 	scripts/fresh scripts/leakcheck run scripts/demo
+fresh-programs: build runner
 	POLIS_BIN=$(CURDIR)/$(BIN) scripts/fresh scripts/leakcheck run $(GOTEST) -timeout 10m -run '$(FRESH)' ./e2e
 FRESH = ^(TestTwoAgentsWorkApart|TestTwoDaemonsDoNotInterfere|TestEgressChangesAtOnce|TestScreenInATerminal)$$
 

@@ -104,11 +104,13 @@ func (a *app) awaitTurn(ctx context.Context, c *client.Client, t api.Task) (api.
 	return t, nil
 }
 
-// awaitTask returns the task once its result is final, also across a restart of polisd.
+// awaitTask returns the task once its result is final and the next one can begin, also across a restart of polisd.
 func (a *app) awaitTask(ctx context.Context, c *client.Client, id string) (t api.Task, err error) {
 	err = a.pollToEnd(ctx, func() (bool, error) {
+		began := a.now()
 		t, err = c.Task(ctx, id, taskPoll)
-		return t.Final, err
+		// A request that took all of its time may not have seen the program exit.
+		return t.Final && (err != nil || a.now().Sub(began) < taskPoll-time.Second), err
 	})
 	return t, err
 }

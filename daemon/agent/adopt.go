@@ -108,6 +108,9 @@ func (m *Manager) adopt(ctx context.Context, a *Agent) error {
 	case cur == api.StatusStopped:
 		m.found(a, api.StatusIdle, "")
 	}
+	if st.Running && st.Task != "" && !m.works(a, st.Task) {
+		m.markExiting(a, st.Task)
+	}
 	m.syncPorts(ctx, sh, a, st)
 	if st.Version < wire.EgressVersion {
 		if err := m.openGate(ctx, a, m.Shims.Settings(a)); err != nil {

@@ -73,6 +73,8 @@ type Agent struct {
 	hung    string // why its shim was killed, if it hung
 	follow  func() // ends the goroutine that follows the shim's events
 	last    uint64 // newest processed event of the shim; 0: none
+	// exiting is set from the end of a task until its program has exited.
+	exiting *exiting
 
 	// binds contains the addresses of the active port maps.
 	binds map[PortKey]string

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -19,11 +20,13 @@ func TestWorkThatIsOnlyThereIsNeverRemoved(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		ctx := context.Background()
 		w := newWorld(dir)
+		w.ExitTime = time.Millisecond // some programs here never exit
 		// life ends the manager and starts the next one on the same kernel.
 		again := func() {
 			w.Close()
 			n, _ := w.next(t)
 			w = n
+			w.ExitTime = time.Millisecond
 		}
 		add := func() {
 			_, err := w.Add(ctx, api.AddRequest{Name: "a1", BaseType: "custom", Command: []string{"do"}, Ephemeral: true})

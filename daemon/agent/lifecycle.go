@@ -14,6 +14,9 @@ import (
 // agent. With force the capacity of the machine is not checked.
 func (m *Manager) Start(ctx context.Context, name string, force bool) (api.Agent, error) {
 	a, err := m.findFor(ctx, name, verbStart)
+	if err == nil { // for an agent that is Running for a moment only, a start would do nothing
+		a, err = m.whenIdle(ctx, a)
+	}
 	if err != nil {
 		return api.Agent{}, err
 	}
@@ -136,6 +139,9 @@ func (m *Manager) runMain(ctx context.Context, a *Agent, known *wire.Status, req
 			req.Task = ""
 		}
 	}
+	m.mu.Lock()
+	m.clearExiting(a) // of a command before
+	m.mu.Unlock()
 	if err := m.Shims.RefreshHome(a); err != nil {
 		m.Log.Warn("files of the owner's home not refreshed", "agent", a.Name(), "err", err)
 	}
@@ -156,27 +162,32 @@ func (m *Manager) runMain(ctx context.Context, a *Agent, known *wire.Status, req
 func (m *Manager) ended(a *Agent, st wire.Status) {
 	// This comes before the state: a daemon that dies in between processes the end again. What the
 	// agent itself reported about the end takes precedence.
-	m.saidDone(a, st)
+	end := m.exitOf(st)
+	if st.Done != nil {
+		end = doneEnd(*st.Done)
+	}
+	publish := func() {}
 	if m.works(a, st.Task) {
-		m.endTask(a, m.exitOf(st))
-	} else {
-		m.lateReport(a, st)
+		publish = m.finishTask(a, end)
 	}
-	m.mu.Lock()
-	cur, reason := a.Kept.Status, a.Kept.StatusReason
-	m.mu.Unlock()
-	// A daemon that died between starting a command and recording it finds the agent Idle, and the
-	// end of the command among the events.
-	if cur != api.StatusRunning && (cur != api.StatusIdle || reason != "") {
-		return
-	}
+	m.lateReport(a, st)
+	status, reason := api.StatusIdle, ""
 	switch {
 	case st.OOM != "":
-		m.setStatus(a, api.StatusError, string(api.CodeOOMKilled)+": "+st.OOM)
+		status, reason = api.StatusError, string(api.CodeOOMKilled)+": "+st.OOM
 	case st.ExitCode != nil && *st.ExitCode != 0:
-		m.setStatus(a, api.StatusIdle, fmt.Sprintf("the command ended with exit code %d", *st.ExitCode))
-	default:
-		m.setStatus(a, api.StatusIdle, "")
+		reason = fmt.Sprintf("the command ended with exit code %d", *st.ExitCode)
+	}
+	changed := m.foundUnless(a, status, reason, func() bool {
+		cur, because := a.Kept.Status, a.Kept.StatusReason
+		// A daemon that died between starting a command and recording it finds the agent Idle, and the
+		// end of the command among the events. Meanwhile the next task can have begun.
+		return a.Kept.InTask || cur != api.StatusRunning && (cur != api.StatusIdle || because != "")
+	})
+	// A caller that gets the event finds the agent Idle.
+	publish()
+	if !changed {
+		return
 	}
 	if a.OfAgent() {
 		m.wg.Go(func() { m.releaseIdle(m.ctx, a) })

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -49,6 +50,8 @@ type Manager struct {
 	// Over is called when the work of an ephemeral agent may have ended. It must not block. May be
 	// nil.
 	Over func()
+	// ExitTime bounds how long an operation waits for the program of a task that has ended; 0: 20 s.
+	ExitTime time.Duration
 	// Crash is called between the steps of an operation, with the step's name: tests kill the
 	// daemon there. May be nil.
 	Crash func(step string)
@@ -99,6 +102,7 @@ func (m *Manager) Open(ctx context.Context) {
 	m.ctx, m.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	m.agents, m.workspaces, m.removing, m.tasks = map[string]*Agent{}, map[string]*Workspace{}, map[string]chan error{}, map[string]*task.Store{}
 	m.cfgLive = &m.Config
+	m.ExitTime = cmp.Or(m.ExitTime, exitTime)
 	if m.Watch != nil {
 		m.wg.Go(m.watch)
 		m.wg.Go(func() { m.renewKeys(m.ctx) })

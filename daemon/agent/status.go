@@ -20,6 +20,11 @@ func (m *Manager) findFor(ctx context.Context, name, verb string) (*Agent, error
 	if a, err = m.find(ctx, name); err != nil {
 		return nil, err
 	}
+	if verb == verbRemove {
+		if a, err = m.whenIdle(ctx, a); err != nil {
+			return nil, err
+		}
+	}
 	if err := permit(name, a.status(m), verb); err != nil {
 		a.op.Unlock()
 		return nil, err
@@ -42,9 +47,22 @@ func (m *Manager) setStatus(a *Agent, s api.Status, reason string) {
 
 // found sets a state that reconciliation found, regardless of the saved one.
 func (m *Manager) found(a *Agent, s api.Status, reason string) {
+	m.foundUnless(a, s, reason, func() bool { return false })
+}
+
+// foundUnless is found, unless stale, which is called with m.mu held, reports that the state is of
+// the past. It reports whether the state was set.
+func (m *Manager) foundUnless(a *Agent, s api.Status, reason string, stale func() bool) bool {
 	m.mu.Lock()
+	if stale() {
+		m.mu.Unlock()
+		return false
+	}
 	old := a.Kept.Status
 	a.Kept.Status, a.Kept.StatusReason = s, reason
+	if s != api.StatusRunning {
+		m.clearExiting(a)
+	}
 	m.mu.Unlock()
 	if old != s {
 		msg := fmt.Sprintf("agent %s: %s -> %s", a.Name(), old, s)
@@ -59,6 +77,7 @@ func (m *Manager) found(a *Agent, s api.Status, reason string) {
 		m.Log.Error("state not saved", "agent", a.Name(), "err", err)
 	}
 	m.over(a)
+	return true
 }
 
 // crash is a point at which tests kill the daemon in the middle of a change.

@@ -63,7 +63,8 @@ func (m *Manager) AllTasks(workspace string, limit int) ([]api.Task, error) {
 	return out[max(0, len(out)-limit):], nil
 }
 
-// Task returns one task. With wait it returns when the result is final or ctx ends.
+// Task returns one task. With wait it returns when the result is final and its program has exited, so that
+// the next task can begin, or ctx ends.
 func (m *Manager) Task(ctx context.Context, id string, wait bool) (api.Task, error) {
 	for {
 		a, err := m.taskAgent(id)
@@ -73,6 +74,9 @@ func (m *Manager) Task(ctx context.Context, id string, wait bool) (api.Task, err
 		changed := m.records(a).Changed() // before the read, so that no change in between is missed
 		t, err := m.records(a).Get(id)
 		if err != nil || !wait || t.Via != "" || t.Final {
+			if wait && err == nil && m.awaitExit(ctx, a, id) {
+				t, err = m.records(a).Get(id) // what its program reported last
+			}
 			m.addSteps(ctx, a, &t)
 			return t, err
 		}
@@ -141,6 +145,7 @@ func (m *Manager) CancelTask(ctx context.Context, id string) (api.Task, error) {
 	if err := sh.StopMain(ctx, cancelGrace); err != nil {
 		return t, err
 	}
+	m.awaitExit(ctx, a, id)
 	return m.records(a).Get(id)
 }
 

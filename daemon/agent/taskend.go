@@ -138,7 +138,11 @@ func (m *Manager) lateReport(a *Agent, st wire.Status) {
 // counts. For an end that is recorded already it only repeats the later steps, which is how a
 // daemon finishes what the last one could not. A branch whose task ended well is put in the merge
 // queue; another stays for a user.
-func (m *Manager) endTask(a *Agent, e task.End) {
+func (m *Manager) endTask(a *Agent, e task.End) { m.finishTask(a, e)() }
+
+// finishTask is endTask without the event of the end, which publish emits.
+func (m *Manager) finishTask(a *Agent, e task.End) (publish func()) {
+	nothing := func() {}
 	now := func() (in bool, id string) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
@@ -149,8 +153,9 @@ func (m *Manager) endTask(a *Agent, e task.End) {
 	defer a.ending.Unlock()
 	// Meanwhile it can have ended, and the next one can have begun.
 	if still, same := now(); !in || !still || same != id {
-		return
+		return nothing
 	}
+	m.markExiting(a, id)
 	if e.At.IsZero() {
 		e.At = m.Now().UTC()
 	}
@@ -187,12 +192,14 @@ func (m *Manager) endTask(a *Agent, e task.End) {
 	}
 	m.mu.Unlock()
 	if !first {
-		return
+		return nothing
 	}
 	if merge {
 		m.queueMerge(a, t)
 	}
-	m.publishTask(t, "task "+cmp.Or(id, "of an older polisd")+" of agent "+a.Name()+" has ended: "+t.Result)
+	return func() {
+		m.publishTask(t, "task "+cmp.Or(id, "of an older polisd")+" of agent "+a.Name()+" has ended: "+t.Result)
+	}
 }
 
 // mergesTask reports whether the branch of an ended task is to be merged.

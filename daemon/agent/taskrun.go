@@ -34,6 +34,11 @@ func (m *Manager) Run(ctx context.Context, name string, req api.RunRequest) (api
 	if err != nil {
 		return api.Task{}, err
 	}
+	if !req.Queue || len(req.Env) > 0 { // else it waits in the queue
+		if a, err = m.whenIdle(ctx, a); err != nil {
+			return api.Task{}, err
+		}
+	}
 	defer a.op.Unlock()
 	return m.giveTask(ctx, a, req)
 }

@@ -76,9 +76,10 @@ func (m *Manager) worker(parent, id string) (*Agent, error) {
 	return newest, nil
 }
 
-// Worker returns one worker with its result so far. With wait it returns when the result is final
-// or ctx ends.
+// Worker returns one worker with its result so far. With wait it returns when the result is final and its
+// program has exited, or ctx ends.
 func (m *Manager) Worker(ctx context.Context, parent, id string, wait bool) (api.Worker, error) {
+	waited := false // for the exit of its program, as Task does
 	for {
 		a, err := m.worker(parent, id)
 		if err != nil {
@@ -90,8 +91,12 @@ func (m *Manager) Worker(ctx context.Context, parent, id string, wait bool) (api
 				return w, err
 			}
 			if ctx.Err() == nil {
+				waited = true
 				continue
 			}
+			w = m.workerView(context.WithoutCancel(ctx), a)
+		}
+		if wait && !waited && w.Task != nil && m.awaitExit(ctx, a, w.Task.ID) {
 			w = m.workerView(context.WithoutCancel(ctx), a)
 		}
 		w.DiffStat = m.workerDiff(context.WithoutCancel(ctx), a, w)

@@ -40,7 +40,7 @@ func taskPath(id string, rest ...string) string {
 }
 
 // Task returns one task. With wait, at most 5 minutes, it waits until the task's
-// result is final, or that time is over.
+// result is final and its program has exited, or that time is over.
 func (c *Client) Task(ctx context.Context, id string, wait time.Duration) (api.Task, error) {
 	return fetch[api.Task](ctx, c, http.MethodGet, taskPath(id), waitFor(wait), nil)
 }

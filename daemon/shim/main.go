@@ -44,23 +44,15 @@ func (s *Shim) startMain(_ context.Context, req wire.StartRequest) error {
 	if err != nil {
 		return err
 	}
-	m, err := startSession(s.ctx, s.sandbox, sandbox.Process{Args: req.Command, Env: s.env(more, req.TTY),
-		Cwd: s.Spec.ProjectPath, TTY: req.TTY, Rows: 24, Cols: 80}, req.NoInput, st, s.out, s.Log, func(m *session) {
-		if st != nil {
-			s.stepping.Store(m) // what its first call meets is a step, too
-		}
-	}, func(m *session) {
-		s.stepping.CompareAndSwap(m, nil)
+	p := sandbox.Process{Args: req.Command, Env: s.env(more, req.TTY), Cwd: s.Spec.ProjectPath, TTY: req.TTY, Rows: 24, Cols: 80}
+	m, err := s.startTask(p, req, taskStart{start: s.sandbox.Start, use: s.use, steps: st, from: from, exited: func(m *session) {
 		s.leftRunning(since)
 		s.awaitOOM(m.code)
 		s.keepExit(m)
-	})
+	}})
 	if err != nil {
-		s.stepping.Store(nil)
 		return startError(req.Command[0], err)
 	}
-	s.main, s.mainStart = m, time.Now()
-	s.noteTask(req.Task, from)
 	s.group.Go(func() error {
 		<-m.done
 		s.events.Publish(api.Event{Type: wire.EventExit, Agent: s.Spec.Agent,
@@ -69,6 +61,39 @@ func (s *Shim) startMain(_ context.Context, req wire.StartRequest) error {
 		return nil
 	})
 	return nil
+}
+
+// taskStart is what the start of a main command needs of its shim.
+type taskStart struct {
+	start  startFunc
+	use    func() api.TaskUse // of the sandbox, so far
+	steps  *stepper           // nil: the command is no task
+	from   int64              // where its output begins
+	exited func(*session)
+}
+
+// startTask starts the main command. What is compared with the beginning of its task is noted before its
+// first instruction: what a quick program is refused counts as well. s.mu is held.
+func (s *Shim) startTask(p sandbox.Process, req wire.StartRequest, by taskStart) (*session, error) {
+	task, began := s.task, s.mainStart
+	m, err := startSession(s.ctx, by.start, p, req.NoInput, by.steps, s.out, s.Log, func(m *session) {
+		s.mainStart = time.Now()
+		s.noteTask(req.Task, by.from, by.use())
+		if by.steps != nil {
+			s.stepping.Store(m)
+		}
+	}, func(m *session) {
+		s.stepping.CompareAndSwap(m, nil)
+		by.exited(m)
+	})
+	if err != nil {
+		s.task, s.mainStart = task, began
+		s.auditTask.Store(nil)
+		s.stepping.Store(nil)
+		return nil, err
+	}
+	s.main = m
+	return m, nil
 }
 
 func (s *session) over() bool {

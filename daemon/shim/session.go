@@ -42,10 +42,13 @@ type subscriber struct {
 
 const subscriberBacklog = 256
 
+// startFunc starts a process in the sandbox.
+type startFunc func(sandbox.Process) (*sandbox.Proc, error)
+
 // startSession runs the command in the sandbox. log receives all output, as st renders it. With
 // noInput, a command without a terminal reads end-of-file at once. begins is called before the command
 // runs, whether it can be started or not, and exited before the session ends.
-func startSession(ctx context.Context, box *sandbox.Sandbox, p sandbox.Process, noInput bool, st *stepper, log io.Writer, lg *slog.Logger, begins, exited func(*session)) (*session, error) {
+func startSession(ctx context.Context, start startFunc, p sandbox.Process, noInput bool, st *stepper, log io.Writer, lg *slog.Logger, begins, exited func(*session)) (*session, error) {
 	s := &session{done: make(chan struct{}), sending: make(chan struct{}, 1), tty: p.TTY, subs: map[*subscriber]struct{}{}, steps: st}
 	var out, errOut *os.File
 	var closers []io.Closer
@@ -78,7 +81,7 @@ func startSession(ctx context.Context, box *sandbox.Sandbox, p sandbox.Process, 
 		s.term = newTerminal(int(p.Rows), int(p.Cols), log)
 	}
 	begins(s)
-	proc, err := box.Start(p)
+	proc, err := start(p)
 	for _, c := range closers {
 		_ = c.Close() //nolint:errcheck // the child has its own copies
 	}

@@ -21,11 +21,11 @@ type mainTask struct {
 	update *api.StatusUpdate
 }
 
-// noteTask records the start of a task of the main command. s.mu is held.
-func (s *Shim) noteTask(id string, from int64) {
+// noteTask records the start of a task of the main command, and what the sandbox had used before. s.mu is held.
+func (s *Shim) noteTask(id string, from int64, began api.TaskUse) {
 	s.approvals.Begin(id)
 	s.auditTask.Store(&id)
-	s.task = mainTask{id: id, output: api.OutputRange{From: from}, began: s.use()}
+	s.task = mainTask{id: id, output: api.OutputRange{From: from}, began: began}
 }
 
 // taskEnded records the end of the output and the resource use, once. s.mu is held.

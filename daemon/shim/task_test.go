@@ -1,13 +1,16 @@
 package shim
 
 import (
+	"errors"
 	"log/slog"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"polis/cgroup/sandbox"
 	"polis/daemon/api"
+	"polis/daemon/approval"
 	"polis/daemon/shim/wire"
 	"polis/daemon/task"
 	"polis/fusefs/view"
@@ -44,4 +47,34 @@ func TestWhichExitsAreSaved(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestATaskBeginsBeforeItsProgram: what the first instruction of a program meets is compared with what was
+// before it, and is the task's. A program that cannot be started leaves the task before as it was.
+func TestATaskBeginsBeforeItsProgram(t *testing.T) {
+	was := mainTask{id: "a.1", output: api.OutputRange{From: 1, To: 9}, used: &api.TaskUse{WritesDenied: 2}}
+	then := time.Now().Add(-time.Hour)
+	s := &Shim{ctx: t.Context(), Spec: wire.Spec{Agent: "a"}, Log: slog.New(slog.DiscardHandler), approvals: &approval.Queue{}, task: was, mainStart: then}
+	st, err := s.newStepper(wire.StartRequest{Task: "a.2"})
+	require.NoError(t, err)
+	denied := int64(2)
+	started := time.Time{}
+	_, err = s.startTask(sandbox.Process{}, wire.StartRequest{Task: "a.2"}, taskStart{steps: st, from: 9,
+		use: func() api.TaskUse { return api.TaskUse{WritesDenied: denied} },
+		start: func(sandbox.Process) (*sandbox.Proc, error) {
+			denied++ // its first instruction is refused something
+			started = time.Now()
+			require.Equal(t, mainTask{id: "a.2", output: api.OutputRange{From: 9}, began: api.TaskUse{WritesDenied: 2}}, s.task)
+			require.False(t, s.mainStart.After(started))
+			require.True(t, s.mainStart.After(then))
+			require.Equal(t, "a.2", *s.auditTask.Load())
+			require.NotNil(t, s.stepping.Load())
+			return nil, errors.New("no such program")
+		}})
+	require.EqualError(t, err, "no such program")
+	require.False(t, started.IsZero())
+	require.Equal(t, was, s.task)
+	require.Equal(t, then, s.mainStart)
+	require.Nil(t, s.auditTask.Load())
+	require.Nil(t, s.stepping.Load())
 }

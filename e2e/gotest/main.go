@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,43 +15,60 @@ import (
 )
 
 func main() {
-	code, err := run(os.Args[1:], os.Stdout)
+	code, err := run(os.Args[1:], os.Stdout, os.Getenv("POLIS_TEST_RESULTS"))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "gotest:", err)
 	}
 	os.Exit(code)
 }
 
-// run passes args to go test and returns the exit status.
-func run(args []string, out io.Writer) (int, error) {
-	// go test gets the signals of the terminal itself, and ends its tests.
-	signal.Ignore(syscall.SIGINT)
+// run passes args to go test and returns the exit status. results is the file that the invocations
+// of one run share, or empty.
+func run(args []string, out io.Writer, results string) (int, error) {
+	// A signal reaches the tests by itself, from the terminal or as members of the process group.
+	// No further test begins then, and what is known is printed.
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
 	sides, err := parseSides(args)
 	if err != nil {
 		return 2, err
 	}
 	r := newReport(out)
 	if sides != nil {
-		passed, err := sides.run(r)
-		if err != nil {
-			return 1, err
-		}
-		if !r.summary(os.Getenv("CI") != "") || !passed {
-			return 1, nil
-		}
-		return 0, nil
+		err = sides.run(ctx, r)
+	} else {
+		err = goTest(ctx, args, r)
 	}
-	failed, err := goTest(args, r)
 	if err != nil {
+		r.failed = append(r.failed, failure{pkg: args[len(args)-1], note: "could not be tested"})
+	}
+	if ctx.Err() != nil {
+		r.failed = append(r.failed, failure{pkg: "gotest", note: "stopped by a signal before its end"})
+	}
+	if !r.summary(os.Getenv("CI") != "", results) || err != nil {
 		return 1, err
 	}
-	ok := r.summary(os.Getenv("CI") != "")
-	return exitStatus(ok, failed), nil
+	return 0, nil
+}
+
+// goTest runs go test, and once more the tests that failed.
+func goTest(ctx context.Context, args []string, r *report) error {
+	opts, _, err := parseOptions(args)
+	if err != nil {
+		return err
+	}
+	if err := r.goTest(args); err != nil {
+		return err
+	}
+	r.runAgain(ctx, func(again *report, pkg, test string) error {
+		return again.goTest(argsOfOne(opts, pkg, test))
+	})
+	return nil
 }
 
 // goTest runs go test and passes its output to the report. It returns an error if go test could not
-// be run.
-func goTest(args []string, r *report) (failed *exec.ExitError, err error) {
+// be run. What go test says with its exit status must be in the report, too.
+func (r *report) goTest(args []string) error {
 	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
 	cmd.Stderr = os.Stderr
 	events, err := cmd.StdoutPipe()
@@ -58,7 +76,7 @@ func goTest(args []string, r *report) (failed *exec.ExitError, err error) {
 		err = cmd.Start()
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	readErr := r.read(events, "", &sync.Mutex{})
 	if readErr != nil {
@@ -66,22 +84,14 @@ func goTest(args []string, r *report) (failed *exec.ExitError, err error) {
 		_, _ = io.Copy(io.Discard, events) //nolint:errcheck // so that it can end
 	}
 	waitErr := cmd.Wait()
+	var failed *exec.ExitError
 	if errors.As(waitErr, &failed) {
 		waitErr = nil
+		if r.allUnfinished(); len(r.failed) == 0 {
+			r.failed = append(r.failed, failure{pkg: "go test", note: failed.Error()})
+		}
 	}
-	return failed, errors.Join(readErr, waitErr)
-}
-
-// exitStatus returns the status of go test, or 1 if go test succeeded and the summary found a
-// failure.
-func exitStatus(ok bool, failed *exec.ExitError) int {
-	switch {
-	case failed != nil:
-		return max(failed.ExitCode(), 1)
-	case !ok:
-		return 1
-	}
-	return 0
+	return errors.Join(readErr, waitErr)
 }
 
 // read takes events until the end, with mu held for each. A line that is no event is of the go

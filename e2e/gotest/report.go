@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -25,21 +26,37 @@ const slow = 5
 
 type key struct{ pkg, test string }
 
+// failure is a test that failed, or a package if test is empty.
+type failure struct {
+	pkg, test, note string
+	text            string // what it wrote
+}
+
+func (f failure) String() string {
+	name := strings.TrimSpace(f.pkg + " " + f.test)
+	if f.note != "" {
+		name += " (" + f.note + ")"
+	}
+	return name
+}
+
 // report collects the events of go test.
 type report struct {
 	out     io.Writer
 	output  map[key]*strings.Builder
 	cut     map[key]bool
-	skipped []string
-	failed  []string
+	skipped []failure // the note is the reason
+	failed  []failure
+	flaky   []string // package.Test
 	passed  int
-	ended   map[string]bool // packages that came to an end
+	whole   map[string]bool // packages whose tests failed and all came to an end
 	sided   bool            // a package is many processes, see endProcess
 	results map[key]string
 }
 
 func newReport(out io.Writer) *report {
-	return &report{out: out, output: map[key]*strings.Builder{}, cut: map[key]bool{}, ended: map[string]bool{}, results: map[key]string{}}
+	return &report{out: out, output: map[key]*strings.Builder{}, cut: map[key]bool{},
+		whole: map[string]bool{}, results: map[key]string{}}
 }
 
 func (r *report) add(e event) {
@@ -50,7 +67,7 @@ func (r *report) add(e event) {
 	case "build-output":
 		fmt.Fprint(r.out, e.Output)
 	case "build-fail":
-		r.failed = append(r.failed, e.ImportPath+" (does not build)")
+		r.failed = append(r.failed, failure{pkg: e.ImportPath, note: "does not build"})
 	case "pass", "fail", "skip":
 		r.end(k, e)
 	}
@@ -77,19 +94,23 @@ func (r *report) end(k key, e event) {
 	}
 	text := r.output[k]
 	delete(r.output, k)
-	name := k.pkg
-	if k.test != "" {
-		name += " " + k.test
+	whole := false
+	if k.test == "" {
+		whole = !r.unfinished(k.pkg) && r.isWhole(k.pkg, text)
 	}
 	if e.Action == "fail" {
-		r.fail(k, text, name)
+		known := k.test == "" && slices.ContainsFunc(r.failed, func(f failure) bool { return f.pkg == k.pkg && f.test == "" })
+		r.fail(k, text, failure{pkg: k.pkg, test: k.test})
+		if whole || known { // what failed in it, or that it does not build
+			r.failed = r.failed[:len(r.failed)-1]
+		}
 	}
 	switch {
 	case k.test == "":
-		r.ended[k.pkg] = true
+		r.whole[k.pkg] = whole && e.Action == "fail"
 		fmt.Fprintf(r.out, "%-4s %s %.1fs\n", e.Action, k.pkg, e.Elapsed)
 	case e.Action == "skip":
-		r.skipped = append(r.skipped, name+reason(text))
+		r.skipped = append(r.skipped, failure{pkg: k.pkg, test: k.test, note: reason(text)})
 	case e.Action == "pass":
 		r.passed++
 		if e.Elapsed >= slow && !strings.Contains(k.test, "/") {
@@ -98,24 +119,35 @@ func (r *report) end(k key, e event) {
 	}
 }
 
-// fail prints what a test wrote and counts its failure.
-func (r *report) fail(k key, text *strings.Builder, name string) {
-	if text != nil {
-		fmt.Fprint(r.out, text.String())
+// isWhole reports whether a package failed because of tests that failed, after all of its tests. A
+// panic, the time limit or os.Exit ends the process before: then the tests after it did not run.
+func (r *report) isWhole(pkg string, text *strings.Builder) bool {
+	if !slices.ContainsFunc(r.failed, func(f failure) bool { return f.pkg == pkg && f.test != "" }) {
+		return false
 	}
-	if r.cut[k] {
-		fmt.Fprintf(r.out, "gotest: the output of %s was longer than %d bytes and is cut\n", name, keep)
-	}
-	r.failed = append(r.failed, name)
+	// The program's own word at the end of its tests; the go command's has the package beside it.
+	return text != nil && strings.Contains("\n"+text.String(), "\nFAIL\n") && !strings.Contains(text.String(), "\nexit status ")
 }
 
-// endProcess ends a process that ran one test of a package, and reports whether all is well with
-// it. err is how the process ended. Its own output has the test's name after the package's.
-func (r *report) endProcess(pkg, test string, err error) bool {
+// fail prints what a test wrote and counts its failure.
+func (r *report) fail(k key, text *strings.Builder, f failure) {
+	if text != nil {
+		f.text = text.String()
+		fmt.Fprint(r.out, f.text)
+	}
+	if r.cut[k] {
+		fmt.Fprintf(r.out, "gotest: the output of %s was longer than %d bytes and is cut\n", f, keep)
+	}
+	r.failed = append(r.failed, f)
+}
+
+// endProcess ends a process that ran one test of a package. err is how the process ended. Its own
+// output has the test's name after the package's.
+func (r *report) endProcess(pkg, test string, err error) {
 	before := len(r.failed)
 	for k, text := range r.output {
 		if k.pkg == pkg && (k.test == test || strings.HasPrefix(k.test, test+"/")) {
-			r.fail(k, text, pkg+" "+k.test+" (did not end)")
+			r.fail(k, text, failure{pkg: pkg, test: k.test, note: "did not end"})
 			delete(r.output, k)
 		}
 	}
@@ -125,13 +157,10 @@ func (r *report) endProcess(pkg, test string, err error) bool {
 	switch result := r.results[key{pkg, test}]; {
 	case result == "fail" || len(r.failed) > before:
 	case result == "":
-		r.fail(own, text, pkg+" "+test+" (did not run)")
+		r.fail(own, text, failure{pkg: pkg, test: test, note: "did not run"})
 	case err != nil:
-		r.fail(own, text, fmt.Sprintf("%s %s (its process: %v)", pkg, test, err))
-	default:
-		return true
+		r.fail(own, text, failure{pkg: pkg, test: test, note: fmt.Sprintf("its process: %v", err)})
 	}
-	return false
 }
 
 // reason returns the last line of a skipped test, which has the reason.
@@ -142,33 +171,60 @@ func reason(text *strings.Builder) string {
 	why := ""
 	for _, line := range strings.Split(text.String(), "\n") {
 		if s := strings.TrimSpace(line); s != "" && !strings.HasPrefix(s, "---") && !strings.HasPrefix(s, "===") {
-			why = ": " + s
+			why = s
 		}
 	}
 	return why
 }
 
-// summary prints the end and reports whether every test passed. If strict, a skipped test is a
-// failure.
-func (r *report) summary(strict bool) bool {
-	// A test that never ended is what a crash or the time limit of its package
-	// leaves; its last words are the reason.
+// unfinished counts the tests of a package that have no end as failures, and reports whether there
+// are any: a crash or the time limit of their package leaves them. Their last words are the reason.
+func (r *report) unfinished(pkg string) bool {
+	found := false
 	for k, text := range r.output {
-		if k.test != "" && !r.ended[k.pkg] || k.test == "" && text.Len() > 0 && !r.ended[k.pkg] {
-			fmt.Fprint(r.out, text.String())
-			r.failed = append(r.failed, k.pkg+" "+k.test+" (did not end)")
+		if k.pkg == pkg && r.results[k] == "" && text.Len() > 0 {
+			r.fail(k, text, failure{pkg: k.pkg, test: k.test, note: "did not end"})
+			delete(r.output, k)
+			found = true
 		}
 	}
+	return found
+}
+
+// allUnfinished does so for all packages, at the end of everything.
+func (r *report) allUnfinished() {
+	for k := range r.output {
+		r.unfinished(k.pkg)
+	}
+}
+
+// summary prints the end and reports whether every test passed, the first time or the second. If
+// strict, a skipped test is a failure. What must be known of the run is recorded in results.
+func (r *report) summary(strict bool, results string) bool {
+	r.allUnfinished()
 	for _, s := range r.skipped {
-		fmt.Fprintln(r.out, "skipped:", s)
+		fmt.Fprintf(r.out, "skipped: %s %s: %s\n", s.pkg, s.test, s.note)
+	}
+	for _, name := range r.flaky {
+		fmt.Fprintln(r.out, "FLAKY", name)
 	}
 	for _, f := range r.failed {
 		fmt.Fprintln(r.out, "FAILED:", f)
 	}
-	fmt.Fprintf(r.out, "%d passed, %d failed, %d skipped\n", r.passed, len(r.failed), len(r.skipped))
+	fmt.Fprintf(r.out, "%d passed, %d failed, %d skipped, %d flaky\n", r.passed, len(r.failed), len(r.skipped), len(r.flaky))
+	ok := len(r.failed) == 0
 	if strict && len(r.skipped) > 0 {
 		fmt.Fprintln(r.out, "gotest: in CI no test may be skipped")
-		return false
+		ok = false
 	}
-	return len(r.failed) == 0
+	all, err := r.record(results, strict)
+	switch {
+	case err != nil:
+		fmt.Fprintln(r.out, "gotest:", err)
+		ok = false
+	case len(r.flaky) > 0 && all > mayBeFlaky:
+		fmt.Fprintf(r.out, "gotest: %d tests of this run are flaky, more than %d\n", all, mayBeFlaky)
+		ok = false
+	}
+	return ok
 }

@@ -39,7 +39,7 @@ func TestReport(t *testing.T) {
 			var out bytes.Buffer
 			r := newReport(&out)
 			require.NoError(t, r.read(strings.NewReader(c.in), "", &sync.Mutex{}))
-			require.Equal(t, c.ok, r.summary(c.strict), out.String())
+			require.Equal(t, c.ok, r.summary(c.strict, ""), out.String())
 			for _, w := range c.want {
 				require.Contains(t, out.String(), w)
 			}
@@ -77,7 +77,7 @@ func TestRunsGoTest(t *testing.T) {
 			t.Setenv("CI", c.ci)
 			t.Chdir(dir)
 			var out bytes.Buffer
-			code, err := run([]string{"."}, &out)
+			code, err := run([]string{"."}, &out, "")
 			require.NoError(t, err)
 			require.Equal(t, c.code, code, out.String())
 			require.Contains(t, out.String(), c.want)
@@ -167,10 +167,8 @@ func TestSidesRunEveryTestOnce(t *testing.T) {
 			require.NoError(t, err)
 			var out bytes.Buffer
 			r := newReport(&out)
-			passed, err := s.runTests(r, p)
-			require.NoError(t, err)
-			require.Equal(t, c.ok, passed, out.String())
-			require.Equal(t, c.ok, r.summary(false), out.String())
+			require.NoError(t, s.runTests(t.Context(), r, p))
+			require.Equal(t, c.ok, r.summary(false, ""), out.String())
 			for _, w := range c.want {
 				require.Contains(t, out.String(), w)
 			}
@@ -191,12 +189,12 @@ func TestOrderOfTests(t *testing.T) {
 	write("testdata/order.txt", "# why\nfirst TestB\nalone TestC\n")
 	t.Setenv("CI", "true")
 	var out bytes.Buffer
-	code, err := run([]string{"-sides", "3", "-count=1", "."}, &out)
+	code, err := run([]string{"-sides", "3", "-count=1", "."}, &out, "")
 	require.NoError(t, err)
 	require.Zero(t, code, out.String())
 	require.Contains(t, out.String(), "(1 of 1)")
 	for args, code := range map[string]int{"-run ^TestX$ .": 1, "./missing": 1, "-fuzz x .": 2} {
-		got, err := run(append([]string{"-sides", "2"}, strings.Fields(args)...), &bytes.Buffer{})
+		got, err := run(append([]string{"-sides", "2"}, strings.Fields(args)...), &bytes.Buffer{}, "")
 		require.Error(t, err, args)
 		require.Equal(t, code, got, args)
 	}

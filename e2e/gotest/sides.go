@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,6 +19,7 @@ type sided struct {
 	sides   int
 	build   []string      // options of go test -c
 	test    []string      // options of the test program
+	count   string        // how often each test runs
 	which   string        // the tests
 	timeout time.Duration // of one test
 	pkg     string
@@ -40,32 +40,30 @@ func parseSides(args []string) (*sided, error) {
 	if err != nil || n < 1 {
 		return nil, fmt.Errorf("-sides %q is not a positive number", args[1])
 	}
-	s := &sided{sides: n, which: "^Test", timeout: defaultTimeout, pkg: args[len(args)-1]}
-	for rest := args[2 : len(args)-1]; len(rest) > 0; rest = rest[1:] {
-		name, value, has := strings.Cut(rest[0], "=")
-		if !has && slices.Contains([]string{"-tags", "-run", "-count", "-timeout"}, name) {
-			if len(rest) == 1 {
-				return nil, fmt.Errorf("%s needs a value", name)
-			}
-			value, rest = rest[1], rest[1:]
-		}
-		switch name {
-		case "-tags":
-			s.build = append(s.build, "-tags", value)
-		case "-race":
-			s.build = append(s.build, name)
+	opts, pkgs, err := parseOptions(args[2:])
+	if err != nil {
+		return nil, err
+	}
+	if len(pkgs) != 1 {
+		return nil, fmt.Errorf("-sides needs one package, not %d", len(pkgs))
+	}
+	s := &sided{sides: n, which: "^Test", timeout: defaultTimeout, pkg: pkgs[0]}
+	for _, o := range opts {
+		switch o.name {
+		case "-tags", "-race":
+			s.build = append(s.build, o.arg...)
 		case "-short":
 			s.test = append(s.test, "-test.short")
 		case "-run":
-			s.which = value
+			s.which = o.value
 		case "-count":
-			s.test = append(s.test, "-test.count="+value)
+			s.count = o.value
 		case "-timeout":
-			if s.timeout, err = time.ParseDuration(value); err != nil || s.timeout <= 0 {
-				return nil, fmt.Errorf("-timeout %q is not a positive duration", value)
+			if s.timeout, err = time.ParseDuration(o.value); err != nil || s.timeout <= 0 {
+				return nil, fmt.Errorf("-timeout %q is not a positive duration", o.value)
 			}
 		default:
-			return nil, fmt.Errorf("with -sides there is no option %s", name)
+			return nil, fmt.Errorf("with -sides there is no option %s", o.name)
 		}
 	}
 	return s, nil
@@ -77,18 +75,33 @@ type program struct {
 	test2json      string
 }
 
-// run builds the package's tests and runs them. It reports whether all of them passed.
-func (s *sided) run(r *report) (bool, error) {
+// run builds the package's tests and runs them, and once more those that failed.
+func (s *sided) run(ctx context.Context, r *report) error {
 	tmp, err := os.MkdirTemp("", "gotest-")
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer os.RemoveAll(tmp)
 	p, err := s.buildIn(tmp)
 	if err != nil {
-		return false, err
+		return err
 	}
-	return s.runTests(r, p)
+	return s.runBuilt(ctx, r, p)
+}
+
+// runBuilt is run for a built program.
+func (s *sided) runBuilt(ctx context.Context, r *report, p program) error {
+	if err := s.runTests(ctx, r, p); err != nil {
+		return err
+	}
+	once := *s
+	once.count = "1"
+	r.runAgain(ctx, func(again *report, _, test string) error {
+		again.sided = true
+		once.one(again, p, test, &sync.Mutex{})
+		return nil
+	})
+	return nil
 }
 
 // buildIn builds the test program in a directory.
@@ -107,25 +120,26 @@ func (s *sided) buildIn(tmp string) (program, error) {
 	return p, err
 }
 
-// runTests runs the tests of a built program. It reports whether all of them passed.
-func (s *sided) runTests(r *report, p program) (bool, error) {
+// runTests runs the tests of a built program.
+func (s *sided) runTests(ctx context.Context, r *report, p program) error {
 	all, err := p.tests("^Test")
 	if err != nil {
-		return false, err
+		return err
 	}
 	which, err := p.tests(s.which)
 	if err != nil {
-		return false, err
+		return err
 	}
 	order, err := readOrder(filepath.Join(p.dir, "testdata", "order.txt"), all)
 	if err != nil {
-		return false, err
+		return err
 	}
 	r.sided = true
 	together, alone := order.apply(which)
-	ok := s.queue(r, p, together, s.sides)
+	s.queue(ctx, r, p, together, s.sides)
 	// A test that measures costs would measure its neighbours, too.
-	return s.queue(r, p, alone, 1) && ok, nil
+	s.queue(ctx, r, p, alone, 1)
+	return nil
 }
 
 // tests lists the tests that match.
@@ -146,44 +160,49 @@ func (p program) tests(which string) ([]string, error) {
 	return names, nil
 }
 
-// queue runs tests on n sides: a side that has ended one takes the next. It reports whether all of
-// them passed.
-func (s *sided) queue(r *report, p program, tests []string, n int) bool {
+// queue runs tests on n sides: a side that has ended one takes the next, until ctx ends.
+func (s *sided) queue(ctx context.Context, r *report, p program, tests []string, n int) {
 	next := make(chan string, len(tests))
 	for _, name := range tests {
 		next <- name
 	}
 	close(next)
 	var mu sync.Mutex
-	passed := true
+	left := len(tests)
 	var wg sync.WaitGroup
 	for i := range min(n, len(tests)) {
 		wg.Go(func() {
 			began, count := time.Now(), 0
 			for name := range next {
-				ok := s.one(r, p, name, &mu)
+				if ctx.Err() != nil {
+					break
+				}
+				s.one(r, p, name, &mu)
 				count++
-				mu.Lock()
-				passed = passed && ok
-				mu.Unlock()
 			}
 			mu.Lock()
 			defer mu.Unlock()
+			left -= count
 			fmt.Fprintf(r.out, "end  %s (%d of %d) %.1fs, %d tests\n", p.pkg, i+1, n, time.Since(began).Seconds(), count)
 		})
 	}
 	wg.Wait()
-	return passed
+	if left > 0 {
+		r.failed = append(r.failed, failure{pkg: p.pkg, note: fmt.Sprintf("tests that did not begin: %d", left)})
+	}
 }
 
 // one runs a test in a process of its own, so that what ends the process ends no other test.
-func (s *sided) one(r *report, p program, name string, mu *sync.Mutex) bool {
+func (s *sided) one(r *report, p program, name string, mu *sync.Mutex) {
 	// The test program ends itself after its timeout, and says where it was. A
 	// process that it left can hold its output open after that.
 	ctx, cancel := context.WithTimeout(context.Background(), s.timeout+time.Minute)
 	defer cancel()
 	args := append([]string{"-t", "-p", p.pkg, p.file, "-test.v=test2json", "-test.paniconexit0",
 		"-test.timeout=" + s.timeout.String(), "-test.run=^" + name + "$"}, s.test...)
+	if s.count != "" {
+		args = append(args, "-test.count="+s.count)
+	}
 	cmd := exec.CommandContext(ctx, p.test2json, args...)
 	cmd.Dir, cmd.Stderr, cmd.WaitDelay = p.dir, os.Stderr, time.Second
 	events, err := cmd.StdoutPipe()
@@ -196,7 +215,7 @@ func (s *sided) one(r *report, p program, name string, mu *sync.Mutex) bool {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	return r.endProcess(p.pkg, name, err)
+	r.endProcess(p.pkg, name, err)
 }
 
 // output runs a program and returns its standard output.

@@ -1,0 +1,87 @@
+package agent
+
+import (
+	"context"
+	"time"
+
+	"polis/daemon/api"
+)
+
+// exitTime is the usual Manager.ExitTime. A program exits a moment after its task has ended, unless it
+// reported the end itself and continues.
+const exitTime = 20 * time.Second
+
+// exiting is the main command of a task that has ended, as long as its agent counts as Running.
+type exiting struct {
+	task string
+	over chan struct{} // closed when the agent is not Running any more
+}
+
+// markExiting notes that the task has ended, before a caller can read it. The agent is Idle when its
+// program has exited, and what the task left is recorded.
+func (m *Manager) markExiting(a *Agent, id string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.clearExiting(a)
+	a.exiting = &exiting{id, make(chan struct{})}
+}
+
+// clearExiting wakes those who wait for the agent. m.mu is held.
+func (m *Manager) clearExiting(a *Agent) {
+	if a.exiting != nil {
+		close(a.exiting.over)
+		a.exiting = nil
+	}
+}
+
+// isExiting returns what is closed when the agent is not Running any more, or nil if it is not Running
+// or works. With a task's ID it does so for that task only.
+func (m *Manager) isExiting(a *Agent, id string) <-chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if a.exiting == nil || a.Kept.Status != api.StatusRunning || a.Kept.InTask && a.Kept.Task != a.exiting.task || id != "" && a.exiting.task != id {
+		return nil
+	}
+	return a.exiting.over
+}
+
+// awaitExit waits until the program of the task has exited, at most ExitTime, and reports whether it waited.
+// a.op may be held: the end of a program does not need it.
+func (m *Manager) awaitExit(ctx context.Context, a *Agent, id string) bool {
+	over := m.isExiting(a, id)
+	if over == nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, m.ExitTime)
+	defer cancel()
+	m.awaitOver(ctx, over)
+	return true
+}
+
+func (m *Manager) awaitOver(ctx context.Context, over <-chan struct{}) {
+	select {
+	case <-over:
+	case <-ctx.Done():
+	case <-m.ctx.Done():
+	}
+}
+
+// whenIdle is for an operation that a Running agent refuses: a caller who knows that a task has ended
+// is not refused because the agent's state follows a moment later. a.op is held, and is released while
+// it waits: a stop need not wait. It returns the agent with its op held.
+func (m *Manager) whenIdle(ctx context.Context, a *Agent) (*Agent, error) {
+	wait, cancel := context.WithTimeout(ctx, m.ExitTime)
+	defer cancel()
+	for {
+		over := m.isExiting(a, "")
+		if over == nil || wait.Err() != nil || m.ctx.Err() != nil {
+			return a, nil
+		}
+		a.op.Unlock()
+		m.awaitOver(wait, over)
+		var err error
+		if a, err = m.find(ctx, a.Name()); err != nil {
+			return nil, err
+		}
+	}
+}
