@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"polis/fusefs/fdtree"
 )
@@ -59,4 +60,17 @@ func (u *upper) place(scratch, name, to string) (err error) {
 		return err
 	}
 	return os.Rename(at, to)
+}
+
+// ownerOf is for directories of the workspace, which belongs to root.
+func ownerOf(path string) (Owner, error) {
+	fi, err := os.Stat(path)
+	if err != nil {
+		return Owner{}, err
+	}
+	st, ok := fi.Sys().(*syscall.Stat_t)
+	if !ok {
+		return Owner{}, fmt.Errorf("%s: the system reports no owner", path)
+	}
+	return Owner{UID: st.Uid, GID: st.Gid}, nil
 }

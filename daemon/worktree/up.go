@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -233,19 +232,6 @@ func (u *upper) isOwners(polis *os.File) error {
 		return nil
 	}
 	return errors.Join(err, fmt.Errorf("the shared repository in %s is uid %d's, not uid %d's", polis.Name(), st.Uid, u.spec.UID))
-}
-
-// ownerOf is for directories of the workspace, which belongs to root.
-func ownerOf(path string) (Owner, error) {
-	fi, err := os.Stat(path)
-	if err != nil {
-		return Owner{}, err
-	}
-	st, ok := fi.Sys().(*syscall.Stat_t)
-	if !ok {
-		return Owner{}, fmt.Errorf("%s: the system reports no owner", path)
-	}
-	return Owner{UID: st.Uid, GID: st.Gid}, nil
 }
 
 // reachable reports the first directory on the way to path that uid may not enter.
