@@ -40,7 +40,7 @@ func (c *change) ensureAgent(ctx context.Context, agent string) (_ Endpoint, err
 	if s.bridge == nil {
 		return Endpoint{}, ErrNotReady
 	}
-	subnet, ok, err := c.subnet(s.bridge)
+	subnet, ok, err := c.subnet(s)
 	if err != nil {
 		return Endpoint{}, err
 	}
@@ -120,7 +120,7 @@ func (c *change) removeAgent(agent string) error {
 		}
 	}
 	if s.bridge != nil && len(left) != len(s.veths) {
-		subnet, ok, err := c.subnet(s.bridge)
+		subnet, ok, err := c.subnet(s)
 		if err != nil {
 			return err
 		}

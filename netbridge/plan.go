@@ -35,7 +35,10 @@ func (a desiredAgent) gates() []gateChains {
 	return []gateChains{chainsOf(a.veth)}
 }
 
-const refuseChain = "refuse"
+const (
+	refuseChain = "refuse"
+	firstChain  = "prerouting" // that an agent's packet meets after the one of its link
+)
 
 // plan returns what the instance's table should hold. It is pure: the same input gives
 // the same rules in the same order.
@@ -84,12 +87,13 @@ func planRefuse(d desired) chain {
 // rewriting (a container's port, for example) is not reachable either.
 func planPrerouting(d desired) chain {
 	c := chain{
-		name: "prerouting", kind: nftables.ChainTypeFilter, hook: "prerouting",
+		name: firstChain, kind: nftables.ChainTypeFilter, hook: "prerouting",
 		hooknum: unix.NF_INET_PRE_ROUTING, prio: -150, prioName: "mangle",
 		rules: []rule{
 			newRule(iifNot(d.bridge), accept()),
 			newRule(nfproto6(), drop()),
 			newRule(saddrNot(d.subnet), drop()),
+			newRule(setMarkBits(routeMark)),
 			newRule(ctEstablished(), accept()),
 			newRule(fibNotUnicast(), gotoChain(refuseChain)),
 		},
@@ -128,6 +132,8 @@ func planInput(d desired) chain {
 		rules: []rule{
 			newRule(iifNot(d.bridge), accept()),
 			newRule(nfproto6(), drop()),
+			newRule(unmarked(routeMark), drop()),
+			newRule(clearMarkBits(linkMark | routeMark)),
 			newRule(ctEstablished(), accept()),
 			newRule(gotoChain(refuseChain)),
 		},
@@ -146,6 +152,8 @@ func planForward(d desired) chain {
 			newRule(iifNot(d.bridge), accept()),
 			newRule(nfproto6(), drop()),
 			newRule(saddrNot(d.subnet), drop()),
+			newRule(unmarked(routeMark), drop()),
+			newRule(clearMarkBits(linkMark | routeMark)),
 		},
 	}
 }
@@ -159,7 +167,7 @@ func planPostrouting(d desired) chain {
 }
 
 // planIngress is hooked at the agent's own veth, the only place where a packet's sender is
-// certain.
+// certain. Its mark opens the barrier of the bridge (barrier.go).
 func planIngress(a desiredAgent) chain {
 	return chain{
 		name: "from_" + a.veth, link: a.veth, kind: nftables.ChainTypeFilter, hook: "ingress",
@@ -167,6 +175,7 @@ func planIngress(a desiredAgent) chain {
 		rules: []rule{
 			newRule(nfproto6(), drop()),
 			newRule(saddrNot(netip.PrefixFrom(a.addr, 32)), drop()),
+			newRule(setMarkBits(linkMark)),
 		},
 	}
 }
