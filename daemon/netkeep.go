@@ -16,8 +16,8 @@ import (
 const (
 	// gatesAtOnce bounds the shims that write their rules at the same time.
 	gatesAtOnce = 8
-	// gatesAgain is when a shim that could not is asked again, and keepAgain when the network is followed again
-	// after an error.
+	// gatesAgain is the wait before a failed request to a shim is repeated, and keepAgain the one before changes are
+	// followed again after an error.
 	gatesAgain = time.Second
 	keepAgain  = 5 * time.Second
 	// networkQuiet is how long equal faults of the network are counted before they are published again.

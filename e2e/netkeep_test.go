@@ -121,7 +121,7 @@ func (i *internet) reachedFrom(d *daemon, agent string, targets []string) bool {
 	return strings.Contains(string(out), "reached")
 }
 
-// Other things that others change come back by themselves, and doctor tells what is wrong until then.
+// Other things that others change come back by themselves, and doctor reports that all is well again.
 func TestTheAgentsNetworkIsRestored(t *testing.T) {
 	needProgram(t, "nft")
 	world := newInternet(t)
@@ -146,6 +146,26 @@ func TestTheAgentsNetworkIsRestored(t *testing.T) {
 		d.eventually(name+": the event", func() bool { return len(d.eventsOf(api.EventNetwork)) > before })
 		require.Equal(t, api.CheckOK, d.checkOf("network of agents").State, name)
 	}
+}
+
+// OpenVPN divides the default route; a tunnel with a table of its own (wg-quick) is narrower than the machine's link.
+func TestAgentsBehindAVPN(t *testing.T) {
+	world := newInternet(t)
+	world.onHost("ip", "route", "add", "0.0.0.0/1", "via", "198.51.100.1")
+	world.onHost("ip", "route", "add", "128.0.0.0/1", "via", "198.51.100.1")
+	d := world.startBehind("", "")
+	d.up()
+	d.add("alice")
+	require.Zero(t, d.get("alice", "203.0.113.1").code)
+	mtu := func() string { return strings.TrimSpace(d.sh("alice", "cat /sys/class/net/eth0/mtu")) }
+	require.Equal(t, "1500", mtu())
+	world.onHost("ip", "route", "add", "default", "via", "198.51.100.1", "mtu", "1400", "table", "51820")
+	world.onHost("ip", "rule", "add", "table", "51820", "pref", "5000")
+	d.eventually("the agent's link follows", func() bool { return mtu() == "1400" })
+	d.eventually("alice reaches the internet", func() bool { return d.get("alice", "203.0.113.1").code == 0 })
+	c := d.checkOf("routes")
+	require.Equal(t, api.CheckOK, c.State, c)
+	require.Contains(t, c.Found, "up0, MTU 1400")
 }
 
 // linkOf is the host's end of an agent's link.

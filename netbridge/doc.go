@@ -46,7 +46,9 @@
 // half way finds and repairs what it left. A gate stays open or closed while no
 // daemon runs.
 //
-// It never changes anything global but net.ipv4.ip_forward, and never touches
+// It never changes anything global but net.ipv4.ip_forward. Where others' rules of policy
+// routing would lead packets to agents elsewhere, it adds one for its own subnet
+// (wayback.go). It never touches
 // another program's table, bridge, route or chain. It does not know sandboxes,
 // policies or processes.
 //

@@ -94,6 +94,14 @@ func (c *change) state(s scan, t kernelTable) (*state, error) {
 	if err := c.bridgeState(st, s.bridge); err != nil {
 		return nil, err
 	}
+	// Some hosts ignore routes by a link that has no carrier yet.
+	if !st.shared && s.bridge.Attrs().OperState == netlink.OperUp {
+		if by, err := c.wayBack(subnet); err != nil {
+			return nil, err
+		} else if by != c.names.bridge {
+			st.found("", fmt.Sprintf("packets to the agents leave by %q, not by the bridge", by))
+		}
+	}
 	if err := c.linkStates(st, s); err != nil {
 		return nil, err
 	}

@@ -146,7 +146,7 @@ type keeper struct {
 	ours    bool        // the transaction that is read concerns our table
 }
 
-// note asks for a comparison. One that is asked for already will see this change, too.
+// note asks for a comparison. One that is due already will see this change, too.
 func (k *keeper) note(by string) {
 	for {
 		select {

@@ -140,12 +140,17 @@ func planInput(d desired) chain {
 	}
 }
 
+// planForward also lowers the size of segments that both ends of a connection announce to what fits the path: with
+// policy routing (VPNs) it may be narrower than any link that the agent knows of, and the messages of routers that tell
+// a sender so are often lost.
 func planForward(d desired) chain {
 	return chain{
 		name: "forward", kind: nftables.ChainTypeFilter, hook: "forward",
 		hooknum: unix.NF_INET_FORWARD, prio: 0, prioName: "filter",
 		rules: []rule{
 			newRule(iif(d.bridge), oif(d.bridge), gotoChain(refuseChain)),
+			newRule(iif(d.bridge), tcpSyn(), clampMSS()),
+			newRule(oif(d.bridge), tcpSyn(), clampMSS()),
 			newRule(oif(d.bridge), nfproto6(), drop()),
 			newRule(oif(d.bridge), ctEstablished(), accept()),
 			newRule(oif(d.bridge), drop()),

@@ -46,6 +46,9 @@ func (c *change) repair(ctx context.Context, r *Repaired) error {
 	if len(st.faults) > 0 {
 		err = c.restore(ctx, st)
 	}
+	if s, serr := c.scan(); serr == nil {
+		err = errors.Join(err, c.followPath(ctx, s))
+	}
 	r.Gates = sortedKeys(c.lost)
 	clear(c.lost)
 	return err

@@ -110,6 +110,11 @@ func (c *change) setUpBridge(br netlink.Link, s scan) error {
 	if err := c.nl.LinkSetUp(br); err != nil {
 		return fmt.Errorf("bring up %s: %w", c.names.bridge, err)
 	}
+	if br.Attrs().OperState == netlink.OperUp {
+		if err := c.ensureWayBack(subnet); err != nil {
+			return err
+		}
+	}
 	c.warnOfOthers()
 	return nil
 }
@@ -200,6 +205,11 @@ func (c *change) removeShared() (last bool, err error) {
 	if s.bridge != nil {
 		if err := c.forwardOff(s); err != nil {
 			return false, err
+		}
+		if subnet, ok, err := c.subnet(s); err == nil && ok {
+			if err := c.removeWayBack(subnet); err != nil {
+				return false, err
+			}
 		}
 		if err := c.deleteLink(s.bridge); err != nil {
 			return false, err

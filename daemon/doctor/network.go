@@ -2,9 +2,11 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -41,17 +43,47 @@ func (d *Doctor) agentsNetwork(ctx context.Context) []api.Check {
 	return append(out, ok(name, "its rules, bridge and links are as polisd made them"))
 }
 
+// routes checks what the host's routes mean for agents.
+func (d *Doctor) routes(ctx context.Context) api.Check {
+	const name = "routes"
+	b, err := d.bridge()
+	if err != nil {
+		return bad(name, api.CheckWarn, err.Error(), "unknown whether agents reach the network outside", "set network.pool to an IPv4 network")
+	}
+	r, err := b.Routes(ctx)
+	if errors.Is(err, netbridge.ErrNoSubnet) {
+		return bad(name, api.CheckFail, err.Error(), "polisd does not start", "set network.pool to a private network that this host has no route to, and restart polisd")
+	}
+	if err != nil {
+		return bad(name, api.CheckWarn, err.Error(), "unknown whether agents reach the network outside", "run doctor as root")
+	}
+	if len(r.Links) == 0 {
+		return bad(name, api.CheckWarn, "this host has no route to the internet", "agents reach nothing there", "ip route shows the routes")
+	}
+	found := fmt.Sprintf("to the internet by %s, MTU %d; agents are in %v", strings.Join(r.Links, ", "), r.MTU, r.Subnet)
+	if len(r.Overlaps) > 0 {
+		return bad(name, api.CheckWarn, fmt.Sprintf("%s, which overlaps %v of this host", found, r.Overlaps), "this host does not reach hosts there that have an address of the agents' subnet, or its agents not the internet",
+			"set network.pool to another private network; it is used once no agent is up and polisd was stopped and started")
+	}
+	return ok(name, found)
+}
+
 // networkFaults compares the network of the polisd of this configuration.
 func (d *Doctor) networkFaults(ctx context.Context) ([]netbridge.Fault, bool, error) {
-	pool, err := netip.ParsePrefix(d.config.Network.Pool)
-	if err != nil {
-		return nil, false, fmt.Errorf("network.pool: %w", err)
-	}
-	b, err := netbridge.New(netbridge.Config{Instance: d.config.Instance(), Pool: pool, NetnsDir: layout.Run(d.config.RunDir).NetNS()})
+	b, err := d.bridge()
 	if err != nil {
 		return nil, false, err
 	}
 	return b.Check(ctx)
+}
+
+// bridge is the network of the polisd of this configuration.
+func (d *Doctor) bridge() (*netbridge.Bridge, error) {
+	pool, err := netip.ParsePrefix(d.config.Network.Pool)
+	if err != nil {
+		return nil, fmt.Errorf("network.pool: %w", err)
+	}
+	return netbridge.New(netbridge.Config{Instance: d.config.Instance(), Pool: pool, NetnsDir: layout.Run(d.config.RunDir).NetNS()})
 }
 
 func probeBarrier(context.Context, string) (string, error) { return "", netbridge.ProbeBarrier() }
