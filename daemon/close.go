@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"time"
 
 	"polis/daemon/isolation"
@@ -78,7 +79,7 @@ func (d *Daemon) closeShared(ctx context.Context) error {
 	}
 	alive, err := d.shims.living(ctx)
 	if err != nil || len(alive) > 0 {
-		return err
+		return errors.Join(err, d.leaveNetwork(ctx))
 	}
 	shared := isolation.Lacks(d.missingIsolation, isolation.Network)
 	var left []string
@@ -111,6 +112,30 @@ func (d *Daemon) closeShared(ctx context.Context) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// leaveNetwork prepares the network of agents that continue for the next polisd. It may be of an earlier version if
+// the program was replaced: that knows no barrier.
+func (d *Daemon) leaveNetwork(ctx context.Context) error {
+	if isolation.Lacks(d.missingIsolation, isolation.Network) || !programReplaced() {
+		return nil
+	}
+	return d.bridge.LowerBarrier(ctx)
+}
+
+// programReplaced reports whether the file that this process was started from is another one now: a package is
+// being installed. The next polisd may be of an earlier version.
+func programReplaced() bool {
+	path, err := os.Executable()
+	if err != nil {
+		return true
+	}
+	running, err := os.Stat("/proc/self/exe")
+	if err != nil {
+		return true
+	}
+	installed, err := os.Stat(strings.TrimSuffix(path, " (deleted)"))
+	return err != nil || !os.SameFile(running, installed)
 }
 
 // removeGroup removes the directory above the agents' control groups; under systemd that is a

@@ -33,6 +33,7 @@ func (d *Daemon) startUpkeep(ctx context.Context) {
 	u.maintenance.Open(ctx)
 	u.wg.Go(func() { d.shims.activity.Run(ctx) })
 	u.wg.Go(func() { d.patrol.run(ctx) })
+	u.wg.Go(func() { d.keepNetwork(ctx) })
 	u.wg.Go(func() { d.metrics.Follow(ctx, d.hub) })
 	u.wg.Go(func() { d.resumeRestores(ctx) })
 	u.models = d.modelReporter()

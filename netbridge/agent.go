@@ -32,6 +32,9 @@ func (b *Bridge) Ensure(ctx context.Context, agent string) (Endpoint, error) {
 	return ep, nil
 }
 
+// netnsFile is the agent's network namespace.
+func (c *change) netnsFile(agent string) string { return filepath.Join(c.cfg.NetnsDir, agent) }
+
 func (c *change) ensureAgent(ctx context.Context, agent string) (_ Endpoint, err error) {
 	s, err := c.scan()
 	if err != nil {
@@ -40,7 +43,7 @@ func (c *change) ensureAgent(ctx context.Context, agent string) (_ Endpoint, err
 	if s.bridge == nil {
 		return Endpoint{}, ErrNotReady
 	}
-	subnet, ok, err := c.subnet(s.bridge)
+	subnet, ok, err := c.subnet(s)
 	if err != nil {
 		return Endpoint{}, err
 	}
@@ -50,7 +53,7 @@ func (c *change) ensureAgent(ctx context.Context, agent string) (_ Endpoint, err
 	if err := os.MkdirAll(c.cfg.NetnsDir, 0o700); err != nil {
 		return Endpoint{}, fmt.Errorf("directory for network namespaces: %w", err)
 	}
-	path := filepath.Join(c.cfg.NetnsDir, agent)
+	path := c.netnsFile(agent)
 	ns, created, err := ensureNetNS(path)
 	if err != nil {
 		return Endpoint{}, err
@@ -120,7 +123,7 @@ func (c *change) removeAgent(agent string) error {
 		}
 	}
 	if s.bridge != nil && len(left) != len(s.veths) {
-		subnet, ok, err := c.subnet(s.bridge)
+		subnet, ok, err := c.subnet(s)
 		if err != nil {
 			return err
 		}
@@ -130,7 +133,7 @@ func (c *change) removeAgent(agent string) error {
 			}
 		}
 	}
-	return removeNetNS(filepath.Join(c.cfg.NetnsDir, agent))
+	return removeNetNS(c.netnsFile(agent))
 }
 
 func (c *change) forgetNeighbour(br netlink.Link, addr netip.Addr) error {

@@ -3,6 +3,7 @@ package netbridge
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 
 	"github.com/google/nftables"
@@ -29,6 +30,67 @@ func openTables() (*nftables.Conn, error) {
 	return nftables.New(nftables.WithSockOptions(func(c *netlink.Conn) error {
 		return errors.Join(c.SetReadBuffer(ackBuffer), c.SetWriteBuffer(batchBuffer))
 	}))
+}
+
+// applyRules replaces the instance's table by the plan for these agents; if link is set, only
+// that agent's chains and the common ones. Agents whose gates have lost their rules are noted for Repair.
+func (c *change) applyRules(subnet netip.Prefix, veths []ownVeth, link string) error {
+	conn, err := openTables()
+	if err != nil {
+		return fmt.Errorf("open nftables: %w", err)
+	}
+	t := &nftables.Table{Family: nftables.TableFamilyINet, Name: c.names.table}
+	chains, _, err := contents(conn, t)
+	if err != nil {
+		return err
+	}
+	emptied, err := isEmptied(conn, t, chains)
+	if err != nil {
+		return err
+	}
+	for _, v := range veths {
+		name := v.link.Attrs().Name
+		if name != link && (emptied || !slices.Contains(chains, egressChain(name))) {
+			c.lost[v.alias.agent] = true
+		}
+	}
+	if emptied { // all that other agents' chains had is lost, too
+		link = ""
+	}
+	err = plan(c.desired(subnet, veths, chains)).apply(conn, link)
+	if !errors.Is(err, unix.EINVAL) {
+		return err
+	}
+	// The chains of a dormant table cannot be changed together with its flags.
+	if k, rerr := readTable(c.names.table); rerr != nil || !k.dormant {
+		return errors.Join(err, rerr)
+	}
+	if err := c.removeTable(); err != nil {
+		return err
+	}
+	return c.applyRules(subnet, veths, link)
+}
+
+// desired is the plan's input for these agents. chains are those of the table.
+func (c *change) desired(subnet netip.Prefix, veths []ownVeth, chains []string) desired {
+	d := desired{table: c.names.table, bridge: c.names.bridge, subnet: subnet, pool: c.cfg.Pool}
+	for _, v := range veths {
+		name := v.link.Attrs().Name
+		d.agents = append(d.agents, desiredAgent{veth: name, addr: v.alias.addr, old: hasOldChains(chains, name)})
+	}
+	return d
+}
+
+// isEmptied reports whether another program has flushed the table, or deleted its first chain.
+func isEmptied(c *nftables.Conn, t *nftables.Table, chains []string) (bool, error) {
+	if !slices.Contains(chains, firstChain) {
+		return len(chains) > 0, nil
+	}
+	rules, err := c.GetRules(t, &nftables.Chain{Table: t, Name: firstChain})
+	if err != nil {
+		return false, fmt.Errorf("list rules: %w", err)
+	}
+	return len(rules) == 0, nil
 }
 
 // apply replaces the chains of the table in one transaction: no packet sees a state between the
@@ -113,9 +175,7 @@ func (rs ruleset) fill(c *nftables.Conn, t *nftables.Table) {
 		c.AddChain(nc)
 	}
 	for _, ch := range rs.chains {
-		for _, r := range ch.rules {
-			c.AddRule(&nftables.Rule{Table: t, Chain: &nftables.Chain{Table: t, Name: ch.name}, Exprs: r.exprs})
-		}
+		addRules(c, t, ch.name, ch.rules)
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/google/nftables"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
@@ -43,13 +42,24 @@ type Endpoint struct {
 	Table   string     // nftables table with the agent's [Gate]
 }
 
-// Bridge is the network of one daemon instance. It holds no state of its own: every call reads
+// Bridge is the network of one daemon instance. It holds no state that matters: every call reads
 // the kernel's state and brings it to the desired one.
 type Bridge struct {
 	cfg   Config
 	names names
 	log   *slog.Logger
 	turn  chan struct{} // one change at a time; a channel, so that waiting can be cancelled
+
+	// The rest belongs to the holder of turn.
+
+	// last is the subnet that the bridge had last, for when another program takes its address away.
+	last netip.Prefix
+	// lost are the agents whose gates lost their rules with the table, until Repair has reported them.
+	lost map[string]bool
+	// doubtful are gates that were not whole in the last check: their shim may have been writing them.
+	doubtful map[string]bool
+	// noBarrier: the kernel has no barrier (barrier.go).
+	noBarrier bool
 }
 
 // New checks the configuration. It changes nothing on the machine.
@@ -70,7 +80,7 @@ func New(cfg Config) (*Bridge, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
-	return &Bridge{cfg: cfg, names: namesFor(cfg.Instance), log: cfg.Log, turn: make(chan struct{}, 1)}, nil
+	return &Bridge{cfg: cfg, names: namesFor(cfg.Instance), log: cfg.Log, turn: make(chan struct{}, 1), lost: map[string]bool{}, doubtful: map[string]bool{}}, nil
 }
 
 // Name is the bridge interface.
@@ -167,44 +177,6 @@ func scanLinks(h *netlink.Handle, bridge string) (scan, error) {
 		}
 	}
 	return s, nil
-}
-
-// subnet is the network of the bridge's address.
-func (c *change) subnet(br netlink.Link) (netip.Prefix, bool, error) {
-	var addrs []netlink.Addr
-	err := retryInterrupted(func() (err error) {
-		addrs, err = c.nl.AddrList(br, netlink.FAMILY_V4)
-		return err
-	})
-	if err != nil {
-		return netip.Prefix{}, false, fmt.Errorf("addresses of %s: %w", c.names.bridge, err)
-	}
-	for _, a := range addrs {
-		p, ok := prefixOf(a.IPNet)
-		if ok && p.Bits() <= 30 && p.Addr() == gatewayOf(p) {
-			return p.Masked(), true, nil
-		}
-	}
-	return netip.Prefix{}, false, nil
-}
-
-// applyRules replaces the instance's table by the plan for these agents; if link is set, only
-// that agent's chains and the common ones.
-func (c *change) applyRules(subnet netip.Prefix, veths []ownVeth, link string) error {
-	d := desired{table: c.names.table, bridge: c.names.bridge, subnet: subnet, pool: c.cfg.Pool}
-	conn, err := openTables()
-	if err != nil {
-		return fmt.Errorf("open nftables: %w", err)
-	}
-	chains, _, err := contents(conn, &nftables.Table{Family: nftables.TableFamilyINet, Name: d.table})
-	if err != nil {
-		return err
-	}
-	for _, v := range veths {
-		name := v.link.Attrs().Name
-		d.agents = append(d.agents, desiredAgent{veth: name, addr: v.alias.addr, old: hasOldChains(chains, name)})
-	}
-	return plan(d).apply(conn, link)
 }
 
 // List names every agent of the instance that has anything in the kernel, also

@@ -34,13 +34,21 @@
 // changes is one transaction, too. A refused packet passes a queue first
 // ([Refusals]), so that the program that sent it can be found while it waits.
 //
+// Other programs and administrators change the network, too. The barrier (barrier.go), a
+// filter of the bridge that is not part of nftables, drops what the chain of the agent's link
+// has not marked, so that agents are closed when the table is lost. [Bridge.Keep]
+// follows the kernel's notifications and restores what differs from the plan; each rule has a
+// tag (tags.go) by which it is recognised.
+//
 // The kernel is the truth. Which agents exist, which address each has and
 // whether this package switched ip_forward on is read from interface aliases
 // and namespace files, never from a file of state, so a daemon that was killed
 // half way finds and repairs what it left. A gate stays open or closed while no
 // daemon runs.
 //
-// It never changes anything global but net.ipv4.ip_forward, and never touches
+// It never changes anything global but net.ipv4.ip_forward. Where others' rules of policy
+// routing would lead packets to agents elsewhere, it adds one for its own subnet
+// (wayback.go). It never touches
 // another program's table, bridge, route or chain. It does not know sandboxes,
 // policies or processes.
 //

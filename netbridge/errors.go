@@ -29,6 +29,8 @@ var (
 	ErrNoQueue = errors.New("the kernel cannot queue packets to programs (no nft_queue, no xt_NFQUEUE)")
 	// ErrNoConnlimit: the kernel has no nft_connlimit, or there is no such agent.
 	ErrNoConnlimit = errors.New("the kernel does not count connections (no nft_connlimit)")
+	// ErrNoBarrier: the kernel has neither clsact nor cls_bpf.
+	ErrNoBarrier = errors.New("the kernel cannot filter at the bridge (no sch_ingress or no cls_bpf)")
 	// ErrBusy: the machine-wide network lock was not free in time.
 	ErrBusy = errors.New("network lock is held by another process")
 )

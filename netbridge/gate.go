@@ -65,6 +65,9 @@ func planEgress(link string, e Egress) []rule {
 	if e.Policy.Listed() && len(asked) == 0 {
 		rules = append(rules, opened)
 	}
+	if len(rules) == 0 { // a gate without rules is one that nobody has set
+		return []rule{newRule(comeBack())}
+	}
 	return rules
 }
 
@@ -78,12 +81,9 @@ func (g Gate) Set(ctx context.Context, e Egress, keep map[netip.Addr]time.Durati
 		return fmt.Errorf("open nftables: %w", err)
 	}
 	t := &nftables.Table{Family: nftables.TableFamilyINet, Name: g.Table}
-	ch := &nftables.Chain{Table: t, Name: egressChain(g.Link)}
 	set := namesOf(t, namesSet(g.Link))
-	c.FlushChain(ch)
-	for _, r := range planEgress(g.Link, e) {
-		c.AddRule(&nftables.Rule{Table: t, Chain: ch, Exprs: r.exprs})
-	}
+	c.FlushChain(&nftables.Chain{Table: t, Name: egressChain(g.Link)})
+	addRules(c, t, egressChain(g.Link), planEgress(g.Link, e))
 	c.FlushSet(set)
 	// A message has room for some two thousand elements.
 	for part := range slices.Chunk(elements(keep), 1000) {
@@ -101,6 +101,21 @@ func (g Gate) Set(ctx context.Context, e Egress, keep map[netip.Addr]time.Durati
 		_, kept := keep[a]
 		return kept || e.Policy.Addr(a) || spare != nil && spare(a)
 	})
+}
+
+// Lost reports whether the gate has no rules: nobody has set it, or another program has removed them. It is closed
+// then.
+func (g Gate) Lost() (bool, error) {
+	c, err := openTables()
+	if err != nil {
+		return false, fmt.Errorf("open nftables: %w", err)
+	}
+	t := &nftables.Table{Family: nftables.TableFamilyINet, Name: g.Table}
+	rules, err := c.GetRules(t, &nftables.Chain{Table: t, Name: egressChain(g.Link)})
+	if err != nil {
+		return false, fmt.Errorf("read the egress of %s: %w", g.Link, err)
+	}
+	return len(rules) == 0, nil
 }
 
 // Allow opens addresses for a time, at least a second, before it returns. Addresses that may be

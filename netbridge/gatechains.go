@@ -46,10 +46,7 @@ func (g Gate) replaceChain(c *nftables.Conn, plan func(gateChains) (name string,
 
 func (g Gate) fillChain(c *nftables.Conn, name string, rules []rule) error {
 	t := &nftables.Table{Family: nftables.TableFamilyINet, Name: g.Table}
-	ch := &nftables.Chain{Table: t, Name: name}
-	c.FlushChain(ch)
-	for _, r := range rules {
-		c.AddRule(&nftables.Rule{Table: t, Chain: ch, Exprs: r.exprs})
-	}
+	c.FlushChain(&nftables.Chain{Table: t, Name: name})
+	addRules(c, t, name, rules)
 	return c.Flush()
 }

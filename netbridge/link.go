@@ -37,54 +37,6 @@ func awaitUp(ctx context.Context, h *netlink.Handle, index int) error {
 	}
 }
 
-// Ethernet's MTU in bytes, and the smallest MTU of an agent's link.
-const (
-	defaultMTU = 1500
-	leastMTU   = 1280
-)
-
-// uplinkMTU is the MTU of the host's default route. Clouds and VPNs often have less than
-// Ethernet's 1500; an agent that announced more would wait forever for large answers where
-// routers drop ICMP.
-func (c *change) uplinkMTU() (int, error) {
-	var routes []netlink.Route
-	err := retryInterrupted(func() (err error) {
-		routes, err = c.nl.RouteList(nil, netlink.FAMILY_V4)
-		return err
-	})
-	if err != nil {
-		return 0, fmt.Errorf("list routes: %w", err)
-	}
-	mtu := defaultMTU
-	for _, r := range routes {
-		if p, ok := prefixOf(r.Dst); r.Dst != nil && (!ok || p.Bits() != 0) {
-			continue // not a default route
-		}
-		for _, index := range append([]int{r.LinkIndex}, nexthops(r)...) {
-			if index == 0 {
-				continue // no link of its own: nexthops have
-			}
-			l, err := c.nl.LinkByIndex(index)
-			if isNotFound(err) {
-				continue // gone since
-			}
-			if err != nil {
-				return 0, fmt.Errorf("find uplink %d: %w", index, err)
-			}
-			mtu = min(mtu, l.Attrs().MTU)
-		}
-	}
-	return max(mtu, leastMTU), nil
-}
-
-func nexthops(r netlink.Route) []int {
-	var out []int
-	for _, n := range r.MultiPath {
-		out = append(out, n.LinkIndex)
-	}
-	return out
-}
-
 // setMTU changes a link's MTU if it differs.
 func setMTU(h *netlink.Handle, l netlink.Link, mtu int) error {
 	if l.Attrs().MTU == mtu {

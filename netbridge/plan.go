@@ -35,7 +35,10 @@ func (a desiredAgent) gates() []gateChains {
 	return []gateChains{chainsOf(a.veth)}
 }
 
-const refuseChain = "refuse"
+const (
+	refuseChain = "refuse"
+	firstChain  = "prerouting" // that an agent's packet meets after the one of its link
+)
 
 // plan returns what the instance's table should hold. It is pure: the same input gives
 // the same rules in the same order.
@@ -84,12 +87,13 @@ func planRefuse(d desired) chain {
 // rewriting (a container's port, for example) is not reachable either.
 func planPrerouting(d desired) chain {
 	c := chain{
-		name: "prerouting", kind: nftables.ChainTypeFilter, hook: "prerouting",
+		name: firstChain, kind: nftables.ChainTypeFilter, hook: "prerouting",
 		hooknum: unix.NF_INET_PRE_ROUTING, prio: -150, prioName: "mangle",
 		rules: []rule{
 			newRule(iifNot(d.bridge), accept()),
 			newRule(nfproto6(), drop()),
 			newRule(saddrNot(d.subnet), drop()),
+			newRule(setMarkBits(routeMark)),
 			newRule(ctEstablished(), accept()),
 			newRule(fibNotUnicast(), gotoChain(refuseChain)),
 		},
@@ -128,24 +132,33 @@ func planInput(d desired) chain {
 		rules: []rule{
 			newRule(iifNot(d.bridge), accept()),
 			newRule(nfproto6(), drop()),
+			newRule(unmarked(routeMark), drop()),
+			newRule(clearMarkBits(linkMark | routeMark)),
 			newRule(ctEstablished(), accept()),
 			newRule(gotoChain(refuseChain)),
 		},
 	}
 }
 
+// planForward also lowers the size of segments that both ends of a connection announce to what fits the path: with
+// policy routing (VPNs) it may be narrower than any link that the agent knows of, and the messages of routers that tell
+// a sender so are often lost.
 func planForward(d desired) chain {
 	return chain{
 		name: "forward", kind: nftables.ChainTypeFilter, hook: "forward",
 		hooknum: unix.NF_INET_FORWARD, prio: 0, prioName: "filter",
 		rules: []rule{
 			newRule(iif(d.bridge), oif(d.bridge), gotoChain(refuseChain)),
+			newRule(iif(d.bridge), tcpSyn(), clampMSS()),
+			newRule(oif(d.bridge), tcpSyn(), clampMSS()),
 			newRule(oif(d.bridge), nfproto6(), drop()),
 			newRule(oif(d.bridge), ctEstablished(), accept()),
 			newRule(oif(d.bridge), drop()),
 			newRule(iifNot(d.bridge), accept()),
 			newRule(nfproto6(), drop()),
 			newRule(saddrNot(d.subnet), drop()),
+			newRule(unmarked(routeMark), drop()),
+			newRule(clearMarkBits(linkMark | routeMark)),
 		},
 	}
 }
@@ -159,7 +172,7 @@ func planPostrouting(d desired) chain {
 }
 
 // planIngress is hooked at the agent's own veth, the only place where a packet's sender is
-// certain.
+// certain. Its mark opens the barrier of the bridge (barrier.go).
 func planIngress(a desiredAgent) chain {
 	return chain{
 		name: "from_" + a.veth, link: a.veth, kind: nftables.ChainTypeFilter, hook: "ingress",
@@ -167,6 +180,7 @@ func planIngress(a desiredAgent) chain {
 		rules: []rule{
 			newRule(nfproto6(), drop()),
 			newRule(saddrNot(netip.PrefixFrom(a.addr, 32)), drop()),
+			newRule(setMarkBits(linkMark)),
 		},
 	}
 }

@@ -110,7 +110,7 @@ func TestKernelListsWhatThePlanSays(t *testing.T) {
 	require.NoError(t, err)
 	c := &change{Bridge: b, nl: h}
 	d := desired{table: b.Table(), bridge: b.Name(), pool: DefaultPool()}
-	d.subnet, _, err = c.subnet(s.bridge)
+	d.subnet, _, err = c.subnet(s)
 	require.NoError(t, err)
 	for _, v := range s.veths {
 		d.agents = append(d.agents, desiredAgent{veth: v.link.Attrs().Name, addr: v.alias.addr})

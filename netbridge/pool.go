@@ -6,6 +6,8 @@ import (
 	"hash/fnv"
 	"net"
 	"net/netip"
+	"slices"
+	"strings"
 )
 
 // subnetBits is the size of an instance's share: 1021 agents and a gateway.
@@ -22,6 +24,10 @@ func checkPool(p netip.Prefix) error {
 	return nil
 }
 
+// broadest is the length of the shortest route that says where a network is. Shorter ones are parts of a default
+// route: VPNs divide it, so that theirs are more specific than the host's.
+const broadest = 8
+
 // freeSubnet is the first share of the pool that overlaps nothing taken.
 func freeSubnet(pool netip.Prefix, taken []netip.Prefix) (netip.Prefix, error) {
 	pool = pool.Masked()
@@ -33,16 +39,32 @@ func freeSubnet(pool netip.Prefix, taken []netip.Prefix) (netip.Prefix, error) {
 			return s, nil
 		}
 	}
-	return netip.Prefix{}, fmt.Errorf("%w: %v (routes and addresses of this host overlap all of it; configure another pool)", ErrNoSubnet, pool)
+	return netip.Prefix{}, fmt.Errorf("%w: %v: set network.pool to another one, such as 172.31.0.0/16; these of the host overlap it: %s", ErrNoSubnet, pool, overlapping(pool, taken))
 }
 
 func overlapsAny(p netip.Prefix, taken []netip.Prefix) bool {
 	for _, t := range taken {
-		if t.IsValid() && t.Bits() > 0 && p.Overlaps(t) {
+		if t.IsValid() && t.Bits() >= broadest && p.Overlaps(t) {
 			return true
 		}
 	}
 	return false
+}
+
+// overlapping lists some of what overlaps the pool.
+func overlapping(pool netip.Prefix, taken []netip.Prefix) string {
+	const most = 5
+	var words []string
+	for _, t := range taken {
+		if overlapsAny(pool, []netip.Prefix{t}) && !slices.Contains(words, t.String()) {
+			if len(words) == most {
+				words = append(words, "and others")
+				break
+			}
+			words = append(words, t.String())
+		}
+	}
+	return strings.Join(words, ", ")
 }
 
 // gatewayOf is the first usable address: the bridge's own.

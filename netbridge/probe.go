@@ -53,6 +53,30 @@ func Probe(ctx context.Context) (err error) {
 	return nil
 }
 
+// ProbeBarrier checks that the kernel can filter at a bridge without nftables, in the calling process's network
+// namespace, which should end with the process. ErrNoBarrier: it cannot.
+func ProbeBarrier() (err error) {
+	h, err := hostHandle()
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = "plprobe0"
+	if err := h.LinkAdd(&netlink.Bridge{LinkAttrs: attrs}); err != nil {
+		return fmt.Errorf("make a bridge: %w", err)
+	}
+	br, err := h.LinkByName(attrs.Name)
+	if err != nil {
+		return fmt.Errorf("find link %s: %w", attrs.Name, err)
+	}
+	err = ensureBarrier(h, br)
+	if derr := h.LinkDel(br); derr != nil {
+		err = errors.Join(err, fmt.Errorf("remove a bridge: %w", derr))
+	}
+	return err
+}
+
 // ProbeQueue reports how the kernel queues packets to programs, for [Gate.LogTo], in the calling
 // process's network namespace. It leaves nothing behind. ErrNoQueue: it cannot.
 func ProbeQueue() (string, error) {

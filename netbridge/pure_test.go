@@ -85,6 +85,7 @@ func TestSubnetAvoidsWhatTheHostUses(t *testing.T) {
 	}{
 		"nothing taken":                 {nil, "10.213.0.0/22"},
 		"default route does not count":  {[]string{"0.0.0.0/0"}, "10.213.0.0/22"},
+		"nor do its parts":              {[]string{"0.0.0.0/1", "128.0.0.0/1", "0.0.0.0/5", "8.0.0.0/7"}, "10.213.0.0/22"},
 		"first taken":                   {[]string{"10.213.0.0/22"}, "10.213.4.0/22"},
 		"one address inside":            {[]string{"10.213.3.255/32", "10.213.5.0/24"}, "10.213.8.0/22"},
 		"other networks":                {[]string{"192.168.0.0/16", "10.212.0.0/16"}, "10.213.0.0/22"},

@@ -85,14 +85,10 @@ func (c *change) setUpBridge(br netlink.Link, s scan) error {
 	if err := setMTU(c.nl, br, mtu); err != nil {
 		return err
 	}
-	subnet, ok, err := c.subnet(br)
+	s.bridge = br
+	subnet, err := c.ownSubnet(s)
 	if err != nil {
 		return err
-	}
-	if !ok {
-		if subnet, err = c.chooseSubnet(br); err != nil {
-			return err
-		}
 	}
 	if err := hardenLink(c.names.bridge); err != nil {
 		return err
@@ -104,52 +100,49 @@ func (c *change) setUpBridge(br netlink.Link, s scan) error {
 	if err := c.applyRules(subnet, s.veths, ""); err != nil {
 		return err
 	}
+	// After the rules: those of an earlier version set no mark.
+	if err := c.raiseBarrier(br); err != nil {
+		return err
+	}
 	if err := c.forwardOn(br, s.mark); err != nil {
 		return err
 	}
 	if err := c.nl.LinkSetUp(br); err != nil {
 		return fmt.Errorf("bring up %s: %w", c.names.bridge, err)
 	}
+	if br.Attrs().OperState == netlink.OperUp {
+		if err := c.ensureWayBack(subnet); err != nil {
+			return err
+		}
+	}
 	c.warnOfOthers()
 	return nil
 }
 
-// chooseSubnet takes the first share of the pool that no route of any table
-// and no address of any link overlaps.
-func (c *change) chooseSubnet(br netlink.Link) (netip.Prefix, error) {
-	var taken []netip.Prefix
-	err := retryInterrupted(func() error {
-		taken = taken[:0]
-		// Table 0 (RT_TABLE_UNSPEC) in the filter means every table.
-		routes, err := c.nl.RouteListFiltered(netlink.FAMILY_V4,
-			&netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
-		if err != nil {
-			return fmt.Errorf("list routes: %w", err)
-		}
-		for _, r := range routes {
-			if p, ok := prefixOf(r.Dst); ok {
-				taken = append(taken, p.Masked())
-			}
-		}
-		addrs, err := c.nl.AddrList(nil, netlink.FAMILY_V4)
-		if err != nil {
-			return fmt.Errorf("list addresses: %w", err)
-		}
-		for _, a := range addrs {
-			if p, ok := prefixOf(a.IPNet); ok && a.LinkIndex != br.Attrs().Index {
-				taken = append(taken, p.Masked())
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return netip.Prefix{}, err
+// raiseBarrier ensures the barrier, on a kernel that has one.
+func (c *change) raiseBarrier(br netlink.Link) error {
+	err := ensureBarrier(c.nl, br)
+	if !errors.Is(err, ErrNoBarrier) {
+		c.noBarrier = false
+		return err
 	}
-	subnet, err := freeSubnet(c.cfg.Pool, taken)
-	if err == nil {
-		c.log.Info("subnet chosen", "op", "net.shared", "link", c.names.bridge, "subnet", subnet.String())
+	if !c.noBarrier {
+		c.noBarrier = true
+		c.log.Warn("agents are open whenever the nft table is lost, until it is back", "op", "net.shared", "link", c.names.bridge, "err", err)
 	}
-	return subnet, err
+	return nil
+}
+
+// ownSubnet is the subnet that the bridge has, has had, or gets.
+func (c *change) ownSubnet(s scan) (netip.Prefix, error) {
+	subnet, ok, err := c.subnet(s)
+	if err != nil || ok {
+		return subnet, err
+	}
+	if former, ok := c.formerSubnet(s); ok {
+		return former, nil
+	}
+	return c.chooseSubnet(s.bridge)
 }
 
 // warnOfOthers logs the chains of other tables that stop agents although our own rules accept
@@ -213,11 +206,19 @@ func (c *change) removeShared() (last bool, err error) {
 		if err := c.forwardOff(s); err != nil {
 			return false, err
 		}
+		if subnet, ok, err := c.subnet(s); err == nil && ok {
+			if err := c.removeWayBack(subnet); err != nil {
+				return false, err
+			}
+		}
 		if err := c.deleteLink(s.bridge); err != nil {
 			return false, err
 		}
 		c.log.Info("bridge removed", "op", "net.shared", "link", c.names.bridge)
 	}
+	c.last = netip.Prefix{}
+	clear(c.lost)
+	clear(c.doubtful)
 	// The rules are removed last: with a bridge and no rules, agents would be open.
 	if err := c.removeTable(); err != nil {
 		return false, err

@@ -169,6 +169,15 @@ const (
 	EventHostPort = "port:host"
 )
 
+// The network of the agents.
+const (
+	// Another program or an administrator changed the network of the agents (rules, bridge, addresses, links,
+	// forwarding), and polisd restored it, or could not (code `BRIDGE_FAILED`). `data` has `faults`, what was
+	// found, `by`, the program that changed the rules, if the kernel names it, `agents`, those whose own rules were
+	// lost and are written again, and `error`. At most one a minute for the same faults; `count` are those since.
+	EventNetwork = "network:changed"
+)
+
 // Model services.
 const (
 	// EventModelBudget: an agent has used 80 percent of its budget for models, or all of it: then its

@@ -25,6 +25,7 @@ var probes = map[string]func(ctx context.Context, arg string) (string, error){
 	"queue":   probeQueue,
 	"count":   probeCount,
 	"calls":   probeCalls,
+	"barrier": probeBarrier,
 }
 
 // Child does one probe and prints the answer; the program ends then.

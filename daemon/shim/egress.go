@@ -30,7 +30,9 @@ const (
 // addresses are open because they were resolved for one.
 type egressGuard struct {
 	gate netbridge.Gate
-	now  func() time.Time
+	// queue is where refused packets are logged; 0: nowhere.
+	queue uint16
+	now   func() time.Time
 	// refused is called with refused names and refused addresses in answers.
 	refused func(a netbridge.Asked, addr netip.Addr, why string)
 	// named is called with a name that was resolved.

@@ -35,6 +35,7 @@ func (s *Shim) openRefusals(g netbridge.Gate) error {
 		return err
 	}
 	s.network.onClose("refusals of the network", func(context.Context) error { return errors.Join(g.LogTo(0), r.Close()) })
+	s.egress.queue = r.Queue
 	if err := g.LogTo(r.Queue); errors.Is(err, netbridge.ErrNoQueue) {
 		s.Log.Warn("refused connections are not logged", "op", "net.refuse", "err", err)
 		return nil

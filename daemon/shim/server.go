@@ -87,6 +87,7 @@ func (s *Shim) controlRoutes() map[string]handler {
 		"POST /v1/thaw":           s.handleThaw,
 		"POST /v1/input":          s.handleInput,
 		"POST /v1/settings":       s.handleSettings,
+		"POST /v1/gate":           s.handleGate,
 		"POST /v1/models":         s.handleModels,
 		"POST /v1/models/pause":   s.handleModelPause,
 		"POST /v1/models/shares":  s.handleModelShares,
@@ -191,6 +192,9 @@ func (s *Shim) streamEvents(w http.ResponseWriter, r *http.Request) error {
 	since, err := strconv.ParseUint(r.URL.Query().Get("since"), 10, 64)
 	if err != nil {
 		since = 0
+	}
+	if r.Header.Get(wire.VersionHeader) == "" {
+		s.olderPolisd()
 	}
 	rc := http.NewResponseController(w)
 	wake, cancel := s.events.Watch()

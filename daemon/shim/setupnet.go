@@ -22,6 +22,9 @@ const maxRefusedNames = 50
 type setupNetwork struct {
 	ns  *netbridge.NS
 	dns *netbridge.DNS
+	// stop ends watch.
+	stop  context.CancelFunc
+	watch sync.WaitGroup
 
 	mu      sync.Mutex
 	refused []string
@@ -62,11 +65,39 @@ func openSetupNetwork(ctx context.Context, spec wire.Spec, log *slog.Logger) (n 
 		return n, err
 	}
 	n.dns = dns
+	wctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	n.stop = cancel
+	n.watch.Go(func() { n.keepGate(wctx, g, log) })
 	return n, writeResolvConf(spec, netbridge.DNSAddr().Addr().String())
+}
+
+// gateEvery is how often a setup command's gate is read: its shim has no socket that polisd could send a request to.
+const gateEvery = time.Second
+
+// keepGate fills the gate again whenever another program has emptied it.
+func (n *setupNetwork) keepGate(ctx context.Context, g *egressGuard, log *slog.Logger) {
+	tick := time.NewTicker(gateEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		// Without the chains there is nothing to fill: polisd restores them.
+		if lost, err := g.gate.Lost(); err == nil && lost {
+			err := g.set(ctx, g.egress())
+			log.Warn("rules of the command's network were removed, and are written again", "op", "net.gate", "err", err)
+		}
+	}
 }
 
 func (n *setupNetwork) close(context.Context) error {
 	var errs []error
+	if n.stop != nil {
+		n.stop()
+		n.watch.Wait()
+	}
 	if n.dns != nil {
 		errs = append(errs, n.dns.Close())
 	}

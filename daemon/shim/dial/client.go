@@ -78,6 +78,7 @@ func (s *Shim) send(ctx context.Context, method, path string, in any) (*http.Res
 	if err != nil {
 		return nil, fmt.Errorf("make request: %w", err)
 	}
+	req.Header.Set(wire.VersionHeader, strconv.Itoa(wire.Version))
 	resp, err := s.hc.Do(req)
 	if err != nil {
 		return nil, api.Errorf(api.CodeShimUnavailable, "the agent's shim does not answer: %w", err)
@@ -222,21 +223,9 @@ func (s *Shim) Why(ctx context.Context) ([]api.WhyEntry, error) {
 	return out.Why, s.call(ctx, s.Timeout, http.MethodGet, "/v1/why", nil, &out)
 }
 
-// ReleaseIdle releases the agent's leases of files that no process uses. Only for shims of
-// wire.ReleaseIdleVersion and later.
-func (s *Shim) ReleaseIdle(ctx context.Context) error {
-	return s.call(ctx, s.Timeout, http.MethodPost, "/v1/release-idle", nil, nil)
-}
-
 // Changes makes a cut of the set of changed paths. Only for shims of wire.ChangesVersion and later.
 func (s *Shim) Changes(ctx context.Context, r wire.ChangesRequest) (out wire.Changes, err error) {
 	return out, s.call(ctx, s.Timeout, http.MethodPost, "/v1/changes", r, &out)
-}
-
-// Invalidate makes the kernel drop its cache of the view, after the daemon changed the tree below
-// it.
-func (s *Shim) Invalidate(ctx context.Context) error {
-	return s.call(ctx, s.Timeout, http.MethodPost, "/v1/invalidate", nil, nil)
 }
 
 // follow opens the stream of events. If this process cannot read the agent's meter, it does not let

@@ -44,9 +44,10 @@ import "fmt"
 //	33 POST /v1/models/pause has turn
 //	34 an answer of a question has raise
 //	35 POST /v1/models has shared; POST /v1/models/shares
+//	36 POST /v1/gate
 const (
 	// Version is what a shim of this build speaks.
-	Version = 35
+	Version = 36
 	// UDPVersion is the first that has port maps of UDP.
 	UDPVersion = 5
 	// MinVersion is the oldest that this build's daemon and shim understand.
@@ -83,9 +84,14 @@ const (
 	PolicyRecordVersion = 29
 	// RaiseVersion is the first whose answers have an amount that a budget is raised by.
 	RaiseVersion = 34
+	// GateVersion is the first that writes the rules of its gate again.
+	GateVersion = 36
 	// MemoryAskVersion is the first that knows Settings.MemoryAsk.
 	MemoryAskVersion = 21
 )
+
+// VersionHeader of a request to a shim has the protocol version of its sender, since GateVersion.
+const VersionHeader = "Polis-Protocol"
 
 // Agree returns the newest version that this build and the shim of st both speak. A daemon must
 // send a shim only fields of that version. A shim rejects unknown fields, because ignoring a field

@@ -1,0 +1,23 @@
+package dial
+
+import (
+	"context"
+	"net/http"
+)
+
+// RestoreGate writes the rules of the agent's network again. Only for shims of wire.GateVersion and later.
+func (s *Shim) RestoreGate(ctx context.Context) error {
+	return s.call(ctx, s.Timeout, http.MethodPost, "/v1/gate", nil, nil)
+}
+
+// ReleaseIdle releases the agent's leases of files that no process uses. Only for shims of
+// wire.ReleaseIdleVersion and later.
+func (s *Shim) ReleaseIdle(ctx context.Context) error {
+	return s.call(ctx, s.Timeout, http.MethodPost, "/v1/release-idle", nil, nil)
+}
+
+// Invalidate makes the kernel drop its cache of the view, after the daemon changed the tree below
+// it.
+func (s *Shim) Invalidate(ctx context.Context) error {
+	return s.call(ctx, s.Timeout, http.MethodPost, "/v1/invalidate", nil, nil)
+}

@@ -1,0 +1,87 @@
+package netbridge
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+)
+
+// Routes are what the host's routes mean for agents.
+type Routes struct {
+	// Links lead to the internet, and MTU is the smallest on the way, in bytes.
+	Links []string
+	MTU   int
+	// Subnet is that of the agents, or the one that they would get.
+	Subnet netip.Prefix
+	// Overlaps are routes and addresses of the host in the subnet: one hides the other.
+	Overlaps []netip.Prefix
+}
+
+// Routes reads the host's routes. ErrNoSubnet: no subnet is left for agents.
+func (b *Bridge) Routes(ctx context.Context) (r Routes, err error) {
+	err = b.locked(ctx, func(c *change) (bool, error) {
+		s, err := c.scan()
+		if err != nil {
+			return false, err
+		}
+		last := s.bridge == nil && len(s.others) == 0
+		if r.MTU, err = c.uplinkMTU(); err != nil {
+			return last, err
+		}
+		if r.Links, err = c.uplinks(); err != nil {
+			return last, err
+		}
+		return last, c.readSubnet(s, &r)
+	})
+	return r, err
+}
+
+func (c *change) readSubnet(s scan, r *Routes) (err error) {
+	index := 0
+	if s.bridge != nil {
+		index = s.bridge.Attrs().Index
+		if r.Subnet, err = c.ownSubnet(s); err != nil {
+			return err
+		}
+	}
+	routes, addrs, err := c.taken(index)
+	if err != nil {
+		return err
+	}
+	if s.bridge == nil {
+		if r.Subnet, _, err = shareOf(c.cfg.Pool, routes, addrs); err != nil {
+			return err
+		}
+	}
+	for _, p := range slices.Concat(routes, addrs) {
+		if overlapsAny(r.Subnet, []netip.Prefix{p}) && !slices.Contains(r.Overlaps, p) {
+			r.Overlaps = append(r.Overlaps, p)
+		}
+	}
+	return nil
+}
+
+// uplinks names the links that lead to the internet, each once.
+func (c *change) uplinks() ([]string, error) {
+	var names []string
+	for _, to := range outside() {
+		chosen, err := c.nl.RouteGet(to)
+		if err != nil && !noRoute(err) {
+			return nil, fmt.Errorf("find the route to %v: %w", to, err)
+		}
+		for _, r := range chosen {
+			l, err := c.nl.LinkByIndex(r.LinkIndex)
+			if isNotFound(err) {
+				continue
+			}
+			if err != nil {
+				return nil, fmt.Errorf("find uplink %d: %w", r.LinkIndex, err)
+			}
+			if name := l.Attrs().Name; name != "lo" && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names, nil
+}
