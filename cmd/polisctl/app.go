@@ -57,10 +57,10 @@ type interrupt struct{ sig syscall.Signal }
 func (i interrupt) Error() string { return "interrupted by " + i.sig.String() }
 
 // interruptible returns a context that ends when the user or the system asks
-// polisctl to end. stop gives the signals back and waits.
+// polisctl to end. stop gives the signals back and waits. Without it, polisctl ends by the signal after endBound.
 func interruptible(parent context.Context) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(parent)
-	sigs := make(chan os.Signal, 1)
+	sigs, done := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(sigs, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -68,13 +68,16 @@ func interruptible(parent context.Context) (ctx context.Context, stop func()) {
 		case s := <-sigs:
 			if sig, ok := s.(syscall.Signal); ok {
 				cancel(interrupt{sig})
+				endWithin(done, sig, func() {})
 			}
 		case <-ctx.Done():
+			signal.Stop(sigs) // whatever does not end now, a signal ends
 		}
 	})
 	return ctx, func() {
 		signal.Stop(sigs)
 		cancel(nil)
+		close(done)
 		wg.Wait()
 	}
 }
