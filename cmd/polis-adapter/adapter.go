@@ -22,6 +22,7 @@ import (
 func Run(args []string, version string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
+	defer context.AfterFunc(ctx, stop)() // whatever does not end now, the next signal ends
 	status, err := run(ctx, args, version)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "polis: "+escape.Lines(api.AsError(err).Message))

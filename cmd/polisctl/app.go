@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"polis/cmd/internal/ending"
 	"polis/daemon/api"
 	"polis/daemon/client"
 	"polis/daemon/pause"
@@ -57,7 +58,7 @@ type interrupt struct{ sig syscall.Signal }
 func (i interrupt) Error() string { return "interrupted by " + i.sig.String() }
 
 // interruptible returns a context that ends when the user or the system asks
-// polisctl to end. stop gives the signals back and waits. Without it, polisctl ends by the signal after endBound.
+// polisctl to end. stop gives the signals back and waits. Without it, polisctl ends by the signal after ending.Bound.
 func interruptible(parent context.Context) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	sigs, done := make(chan os.Signal, 1), make(chan struct{})
@@ -68,7 +69,7 @@ func interruptible(parent context.Context) (ctx context.Context, stop func()) {
 		case s := <-sigs:
 			if sig, ok := s.(syscall.Signal); ok {
 				cancel(interrupt{sig})
-				endWithin(done, sig, func() {})
+				ending.Within(done, sig, func() {})
 			}
 		case <-ctx.Done():
 			signal.Stop(sigs) // whatever does not end now, a signal ends

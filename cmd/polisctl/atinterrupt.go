@@ -10,6 +10,7 @@ import (
 	"sync"
 	"syscall"
 
+	"polis/cmd/internal/ending"
 	"polis/daemon/api"
 )
 
@@ -24,7 +25,7 @@ type following struct {
 
 // atInterrupt asks, at Ctrl-C, whether what is followed is to be ended; without a terminal, and at
 // any other signal, polisctl leaves and it continues. done is closed when polisctl follows no more: after a signal, that
-// must be within endBound.
+// must be within ending.Bound.
 func (a *app) atInterrupt(ctx context.Context, cancel context.CancelCauseFunc, f following, done <-chan struct{}) {
 	sigs := make(chan os.Signal, 2)
 	signal.Notify(sigs, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
@@ -40,7 +41,7 @@ func (a *app) atInterrupt(ctx context.Context, cancel context.CancelCauseFunc, f
 		cancel(interrupt{sig})
 		var wg sync.WaitGroup
 		defer wg.Wait()
-		defer endWithin(done, sig, func() {})
+		defer ending.Within(done, sig, func() {})
 		wg.Go(func() { // a terminal can be blocked, too
 			if !a.quiet {
 				fmt.Fprintln(a.stderr, f.left)

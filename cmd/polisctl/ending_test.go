@@ -14,12 +14,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"polis/cmd/internal/ending"
 	"polis/daemon/api"
 	"polis/daemon/shim/wire"
 )
 
 // ends bounds how long polisctl lives after the signal: for the command, for what is blocked, and for a busy machine.
-const ends = endAfter + endBound + 20*time.Second
+const ends = endAfter + ending.Bound + 20*time.Second
 
 // piped is polisctl without a terminal.
 type piped struct {

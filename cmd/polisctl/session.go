@@ -10,6 +10,7 @@ import (
 	"sync"
 	"syscall"
 
+	"polis/cmd/internal/ending"
 	"polis/daemon/api"
 	"polis/daemon/client"
 )
@@ -112,7 +113,7 @@ func (s *session) leaveSoon(ctx context.Context, finished <-chan struct{}) {
 	if errors.As(context.Cause(ctx), &i) {
 		sig = i.sig
 	}
-	endWithin(finished, sig, s.raw.abandon)
+	ending.Within(finished, sig, s.raw.abandon)
 }
 
 // left ends a session whose command continues or did not end in time.
