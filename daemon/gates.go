@@ -23,6 +23,7 @@ func (w *workspace) gate(name string) (agent.Branch, gate.Rules, error) {
 	// Files that make ignored files of the user's checkout visible to agents are always protected.
 	protected := append(slices.Clone(c.MergeRules(w.agents.Name).Protected), shared.IncludeFile)
 	rules, err := gate.Compiled(name, b.Policy, b.Exclusive, protected)
+	rules.Reasons = config.ProtectedReasons()
 	return b, rules, err
 }
 

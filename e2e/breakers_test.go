@@ -41,9 +41,20 @@ func TestADeletionBreakerFreezes(t *testing.T) {
 	require.Nil(t, d.waiting("wild"))
 
 	d.must("agents", "start", "wild")
+	byTerm := d.background("agents", "exec", "wild", "--", "sh", "-c", "echo runs; exec sleep 1000")
+	byInt := d.background("agents", "exec", "wild", "--", "sh", "-c", "echo runs; exec sleep 1000")
+	byTerm.sees("runs")
+	byInt.sees("runs")
 	d.must("send", "wild", "go")
 	d.eventually("it is frozen", func() bool { w := d.waiting("wild"); return w != nil && w.For == api.WaitingThaw })
 	at := left()
+	// Its processes get no signal now: polisctl itself ends.
+	for sig, w := range map[syscall.Signal]*watching{syscall.SIGTERM: byTerm, syscall.SIGINT: byInt} {
+		require.NoError(t, w.cmd.Process.Signal(sig))
+		w.sees("agent wild is frozen, so that its command gets no signal")
+		_ = w.cmd.Wait()
+		require.Equal(t, 128+int(sig), w.cmd.ProcessState.ExitCode(), w.text())
+	}
 	require.InDelta(t, 299, at, 5, "it was frozen as it passed the limit")
 	var c []api.Case
 	d.eventually("a case is open", func() bool { c = d.openCases(); return len(c) == 1 })

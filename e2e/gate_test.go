@@ -63,8 +63,8 @@ func TestProtectedPathsAreMergedWhenAPersonAcceptsThem(t *testing.T) {
 	require.Equal(t, []string{".envrc"}, out.Paths)
 	var dry api.MergeResponse
 	require.NoError(t, json.Unmarshal([]byte(d.must("--json", "merge", "alice", "--dry-run")), &dry))
-	require.Equal(t, []api.ProtectedPath{{Path: ".envrc", Reason: `protected ".envrc"`}}, dry.Protected)
-	require.Contains(t, d.must("merge", "alice", "-n"), `.envrc  (protected ".envrc")`)
+	require.Equal(t, []api.ProtectedPath{{Path: ".envrc", Reason: `protected ".envrc": direnv runs it`}}, dry.Protected)
+	require.Contains(t, d.must("merge", "alice", "-n"), `.envrc  (protected ".envrc": direnv runs it)`)
 	require.NoFileExists(t, filepath.Join(project, ".envrc"))
 	// The reviewed commit is merged, also if the agent continues.
 	require.Equal(t, strings.TrimSpace(git(t, d.bare(), "rev-parse", "agent/alice")), dry.Head)

@@ -189,6 +189,19 @@ func TestScreenInATerminal(t *testing.T) {
 	require.NoError(t, syscall.Kill(pid, syscall.SIGTERM))
 	p.shows(`before-it`, `polisctl: the screen was left: interrupted by terminated\n\$`)
 	p.givenBack("before", "ended", `status=143`)
+
+	// Also while a shell has the terminal, which the signal does not reach.
+	p.line("clear; sh -c 'echo $$ > " + d.path("pid") + "; exec polisctl tui'")
+	p.shows(`polis  2 agents`, `live`)
+	p.key("S")
+	d.eventually("the shell prompts", func() bool { return regexp.MustCompile(`^\S*[$#]\s*$`).MatchString(strings.TrimSpace(p.text())) })
+	p.line("echo in-the-$((20+2))")
+	p.shows(`in-the-22`)
+	pid, err = strconv.Atoi(strings.TrimSpace(readFile(d.path("pid"))))
+	require.NoError(t, err)
+	require.NoError(t, syscall.Kill(pid, syscall.SIGTERM))
+	p.shows(`interrupted by terminated\n\$`)
+	p.givenBack("before", "left", `status=143`)
 }
 
 // givenBack requires that the terminal is as it was when its state was put

@@ -14,6 +14,7 @@ import (
 	"polis/cmd/polis-adapter/mcpserver"
 	"polis/daemon/api"
 	"polis/daemon/client"
+	"polis/daemon/escape"
 )
 
 // Run starts the adapter that args, those after the program's name, name, and returns the exit status.
@@ -21,9 +22,10 @@ import (
 func Run(args []string, version string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
+	defer context.AfterFunc(ctx, stop)() // whatever does not end now, the next signal ends
 	status, err := run(ctx, args, version)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "polis: "+api.AsError(err).Message)
+		fmt.Fprintln(os.Stderr, "polis: "+escape.Lines(api.AsError(err).Message))
 	}
 	return status
 }

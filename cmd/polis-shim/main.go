@@ -25,6 +25,7 @@ import (
 	"polis/daemon/api"
 	"polis/daemon/config"
 	"polis/daemon/doctor"
+	"polis/daemon/escape"
 	"polis/daemon/launcher"
 	"polis/daemon/layout"
 	"polis/daemon/private"
@@ -39,7 +40,7 @@ func main() {
 		return
 	}
 	if err := run(context.Background(), os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, "polis-shim: "+err.Error())
+		fmt.Fprintln(os.Stderr, "polis-shim: "+escape.Lines(err.Error()))
 		os.Exit(1)
 	}
 }

@@ -12,6 +12,9 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/term"
+
+	"polis/cmd/internal/ending"
 	"polis/cmd/polis-tui/tui"
 	"polis/daemon/api"
 	"polis/daemon/client"
@@ -54,28 +57,39 @@ func Run(args []string, version string) int {
 	}
 	sigs := make(chan os.Signal, 1)
 	signal.Notify(sigs, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	ended := make(chan struct{})
+	restore := func() {}
+	if modes, err := term.GetState(int(os.Stdin.Fd())); err == nil { // else it is no terminal, which the screen reports
+		restore = func() { _ = term.Restore(int(os.Stdin.Fd()), modes) } // it fails only if the terminal is gone
+	}
+	left, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
 		select {
 		case s := <-sigs:
 			if sig, ok := s.(syscall.Signal); ok {
 				stop(interrupted(sig))
+				ending.Within(left, sig, restore)
 			}
 		case <-ctx.Done():
+			signal.Stop(sigs) // whatever does not end now, a signal ends
 		}
 	}()
 	c := client.New(*socket)
 	defer c.Close()
-	err := tui.Run(ctx, tui.Options{Daemon: c, Workspace: *workspace, Colors: *colors, In: os.Stdin, Out: os.Stdout, Polisctl: polisctl(c.Socket), Now: time.Now, Getenv: os.Getenv})
+	err := tui.Run(ctx, tui.Options{Daemon: c, Workspace: *workspace, Colors: *colors, In: os.Stdin, Out: os.Stdout, Polisctl: polisctl(ctx, c.Socket), Now: time.Now, Getenv: os.Getenv})
+	restore() // a program that had the terminal, and was killed, did not
 	signal.Stop(sigs)
 	stop(nil)
+	close(left)
 	<-ended
 	return status(err)
 }
 
-// polisctl returns how to start the polisctl beside this program; nil if it is not there.
-func polisctl(socket string) func(args ...string) *exec.Cmd {
+// childEnds bounds how long a polisctl may take to end before the screen. It gives a shell in it 2 s.
+const childEnds = 4 * time.Second
+
+// polisctl returns how to start the polisctl beside this program; nil if it is not there. With ctx, it is asked to end.
+func polisctl(ctx context.Context, socket string) func(args ...string) *exec.Cmd {
 	self, err := os.Executable()
 	if err != nil {
 		return nil
@@ -84,7 +98,10 @@ func polisctl(socket string) func(args ...string) *exec.Cmd {
 		path := filepath.Join(dir, "polisctl")
 		if fi, err := os.Stat(path); err == nil && fi.Mode().IsRegular() {
 			return func(args ...string) *exec.Cmd {
-				return exec.Command(path, append([]string{"--socket", socket}, args...)...) //nolint:forbidigo // it is the user's own, for the terminal
+				c := exec.CommandContext(ctx, path, append([]string{"--socket", socket}, args...)...) //nolint:forbidigo // it is the user's own, for the terminal
+				c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
+				c.WaitDelay = childEnds
+				return c
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"strings"
 
@@ -42,7 +43,10 @@ func (a *app) execCmd() *cobra.Command {
 		Long: `Run a command in an agent's sandbox, with its files, ports and limits. Input,
 output and signals are passed on, and the exit status is the command's own. On a
 terminal the command gets a terminal. Options come before NAME; the words after NAME
-are the command. The sandbox of a stopped agent is started, without its program.`,
+are the command. The sandbox of a stopped agent is started, without its program.
+
+A command that has not ended 10 s after SIGTERM or SIGHUP (2 s on a terminal), or after
+the third signal, is killed, and one whose agent is frozen after 2 s.`,
 		Example: `  polisctl agents exec claude -- go test ./...
   polisctl agents exec claude git log --oneline
   tar c src | polisctl agents exec claude -- tar x`,
@@ -166,6 +170,17 @@ func (a *app) wasStopped(ctx context.Context, c *client.Client, name string, ref
 	return err == nil
 }
 
+// frozenBy returns the reason why the processes of an agent get no signal; "" if it is not known that it is frozen.
+func (a *app) frozenBy(ctx context.Context, name string) string {
+	c := a.client()
+	defer c.Close()
+	g, err := c.Agent(ctx, name)
+	if err != nil || g.Waiting == nil || g.Waiting.For != api.WaitingThaw {
+		return ""
+	}
+	return fmt.Sprintf("agent %s is frozen, so that its command gets no signal; it is killed (%s; polisctl agents thaw %s)", name, g.Waiting.What, name)
+}
+
 // enter opens a session and runs it. A status other than 0 comes back as
 // childStatus.
 func (a *app) enter(cmd *cobra.Command, name string, tty ttyFlags, req wire.ExecRequest,
@@ -196,6 +211,7 @@ func (a *app) enter(cmd *cobra.Command, name string, tty ttyFlags, req wire.Exec
 		return err
 	}
 	s := &session{a: a, remote: remote, tty: req.TTY, stdin: req.Stdin, attach: len(req.Command) == 0, sigs: sigs}
+	s.frozen = func(ctx context.Context) string { return a.frozenBy(ctx, name) }
 	code, err := s.run()
 	switch {
 	case err != nil:

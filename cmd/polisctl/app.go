@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"polis/cmd/internal/ending"
 	"polis/daemon/api"
 	"polis/daemon/client"
 	"polis/daemon/pause"
@@ -57,10 +58,10 @@ type interrupt struct{ sig syscall.Signal }
 func (i interrupt) Error() string { return "interrupted by " + i.sig.String() }
 
 // interruptible returns a context that ends when the user or the system asks
-// polisctl to end. stop gives the signals back and waits.
+// polisctl to end. stop gives the signals back and waits. Without it, polisctl ends by the signal after ending.Bound.
 func interruptible(parent context.Context) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(parent)
-	sigs := make(chan os.Signal, 1)
+	sigs, done := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(sigs, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -68,13 +69,16 @@ func interruptible(parent context.Context) (ctx context.Context, stop func()) {
 		case s := <-sigs:
 			if sig, ok := s.(syscall.Signal); ok {
 				cancel(interrupt{sig})
+				ending.Within(done, sig, func() {})
 			}
 		case <-ctx.Done():
+			signal.Stop(sigs) // whatever does not end now, a signal ends
 		}
 	})
 	return ctx, func() {
 		signal.Stop(sigs)
 		cancel(nil)
+		close(done)
 		wg.Wait()
 	}
 }

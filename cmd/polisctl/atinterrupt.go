@@ -7,8 +7,10 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
 	"syscall"
 
+	"polis/cmd/internal/ending"
 	"polis/daemon/api"
 )
 
@@ -22,8 +24,9 @@ type following struct {
 }
 
 // atInterrupt asks, at Ctrl-C, whether what is followed is to be ended; without a terminal, and at
-// any other signal, polisctl leaves and it continues.
-func (a *app) atInterrupt(ctx context.Context, cancel context.CancelCauseFunc, f following) {
+// any other signal, polisctl leaves and it continues. done is closed when polisctl follows no more: after a signal, that
+// must be within ending.Bound.
+func (a *app) atInterrupt(ctx context.Context, cancel context.CancelCauseFunc, f following, done <-chan struct{}) {
 	sigs := make(chan os.Signal, 2)
 	signal.Notify(sigs, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(sigs)
@@ -35,10 +38,15 @@ func (a *app) atInterrupt(ctx context.Context, cancel context.CancelCauseFunc, f
 		sig, _ = s.(syscall.Signal)
 	}
 	leave := func() {
-		if !a.quiet {
-			fmt.Fprintln(a.stderr, f.left)
-		}
 		cancel(interrupt{sig})
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		defer ending.Within(done, sig, func() {})
+		wg.Go(func() { // a terminal can be blocked, too
+			if !a.quiet {
+				fmt.Fprintln(a.stderr, f.left)
+			}
+		})
 	}
 	if sig != syscall.SIGINT || !isTerminal(a.stdin) {
 		leave()
@@ -53,9 +61,13 @@ func (a *app) atInterrupt(ctx context.Context, cancel context.CancelCauseFunc, f
 	select {
 	case <-ctx.Done():
 		return
-	case <-sigs:
+	case s := <-sigs:
+		sig, _ = s.(syscall.Signal)
 	case text := <-answer:
 		if text == "y" || text == "Y" || text == "yes" {
+			signal.Stop(sigs) // polisd may hang: the next signal ends polisctl
+			ctx, release := context.WithTimeout(ctx, shortCall)
+			defer release()
 			if err := f.end(ctx); err != nil {
 				a.complain(api.AsError(err))
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"polis/daemon/api"
+	"polis/daemon/escape"
 )
 
 // The exit statuses. exitTable is what they mean.
@@ -160,7 +161,7 @@ func (a *app) failJSON(e *api.Error) {
 	if err != nil { // details that came as JSON go out as JSON; kept for the impossible
 		out, _ = json.Marshal(map[string]*api.Error{"error": {Code: e.Code, Message: e.Message, Hint: e.Hint}})
 	}
-	fmt.Fprintf(a.stderr, "%s\n", out)
+	fmt.Fprintf(a.stderr, "%s\n", escape.JSON(out))
 }
 
 // asksJSON looks for --json where the command line could not be parsed.

@@ -18,10 +18,13 @@ func (a *app) followContext(cmd *cobra.Command, f following) (ctx context.Contex
 		ctx, timed = context.WithTimeoutCause(ctx, a.timeout, api.Errorf(api.CodeTimeout, "%s has not ended after %s", f.what, a.timeout).WithHint("%s", f.hint))
 	}
 	var wg sync.WaitGroup
-	wg.Go(func() { a.atInterrupt(ctx, cancel, f) })
+	done := make(chan struct{})
+	wg.Go(func() { a.atInterrupt(ctx, cancel, f, done) })
+	ended := sync.OnceFunc(func() { close(done) })
 	return ctx, func() {
 		timed()
 		cancel(nil)
+		ended()
 		wg.Wait()
 	}
 }

@@ -79,7 +79,7 @@ func configurationFiles(top string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, api.Errorf(api.CodeInternal, "read page: %w", err)
 	}
-	for name, tables := range map[string][]byte{"polisd.toml": daemon.Markdown(), "base types": types.Markdown()} {
+	for name, tables := range map[string][]byte{"polisd.toml": daemon.Markdown(), "base types": types.Markdown(), "merge.protected": reference.ProtectedTable()} {
 		if text, err = betweenMarks(text, name, tables); err != nil {
 			return nil, api.Errorf(api.CodeInternal, "%s: %w", page, err)
 		}

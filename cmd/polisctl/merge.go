@@ -153,7 +153,7 @@ func (a *app) confirm(question string) error {
 	if !isTerminal(a.stdin) || !isTerminal(a.stderr) {
 		return usagef("%s This is not a terminal", question).WithHint("use --yes")
 	}
-	fmt.Fprintf(a.stderr, "%s [y/N] ", question)
+	fmt.Fprintf(a.stderr, "%s [y/N] ", cleanText(question))
 	answer, err := bufio.NewReader(a.stdin).ReadString('\n')
 	if err != nil {
 		fmt.Fprintln(a.stderr)

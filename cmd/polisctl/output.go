@@ -53,12 +53,17 @@ func (a *app) write(p []byte) error {
 	return nil
 }
 
+// encode writes v as JSON. What a terminal would act on is escaped, wherever w leads to: the value is the same.
 func encode(w io.Writer, v any, indent string) error {
-	enc := json.NewEncoder(w)
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", indent)
 	if err := enc.Encode(v); err != nil {
 		return api.Errorf(api.CodeInternal, "encode output: %w", err)
+	}
+	if _, err := w.Write(escape.JSON(buf.Bytes())); err != nil {
+		return api.Errorf(api.CodeInternal, "write output: %w", err)
 	}
 	return nil
 }
@@ -223,6 +228,4 @@ func size(n int64) string {
 func clean(s string) string { return escape.Text(s, unicode.IsPrint) }
 
 // cleanText is clean for text that may have several lines.
-func cleanText(s string) string {
-	return escape.Text(s, func(r rune) bool { return r == '\n' || r == '\t' || unicode.IsPrint(r) })
-}
+func cleanText(s string) string { return escape.Lines(s) }

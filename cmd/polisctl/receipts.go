@@ -10,6 +10,7 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/client"
+	"polis/daemon/escape"
 )
 
 func (a *app) receiptsCmd() *cobra.Command {
@@ -195,7 +196,11 @@ selects the merge with this number in receipts show. The same merge gives the sa
 				return err
 			}
 			defer r.Close()
-			if _, err := io.Copy(a.stdout, r); err != nil {
+			out := io.Writer(a.stdout)
+			if isTerminal(a.stdout) { // elsewhere the bytes count: they can be signed
+				out = escape.JSONLines(out)
+			}
+			if _, err := io.Copy(out, r); err != nil {
 				return api.Errorf(api.CodeReceiptsBroken, "the export was cut short (polisctl receipts verify names the first broken entry): %w", err)
 			}
 			return nil

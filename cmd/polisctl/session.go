@@ -9,18 +9,15 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
-	"time"
 
+	"polis/cmd/internal/ending"
 	"polis/daemon/api"
 	"polis/daemon/client"
 )
 
 // killAfter is how many ending signals a command may ignore before polisctl
-// leaves it; leaveAfter how long a command on a terminal may take to end.
-const (
-	killAfter  = 3
-	leaveAfter = 2 * time.Second
-)
+// leaves it.
+const killAfter = 3
 
 // catchSignals collects the signals a session passes on. It must be called
 // before the command is started: a signal that comes while it starts is the
@@ -42,6 +39,8 @@ type session struct {
 	stdin  bool // input is sent
 	attach bool // the command is the agent's own: it must outlive this client
 	sigs   <-chan os.Signal
+	// frozen reports why the agent's processes get no signal; "" if they do, or it is not known.
+	frozen func(context.Context) string
 	raw    *rawTerminal
 	modes  *termModes // nil if the program's terminal is not shown on one
 	cancel context.CancelCauseFunc
@@ -56,6 +55,9 @@ func (s *session) run() (code int, err error) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	s.cancel = cancel
+	finished := make(chan struct{})
+	defer close(finished)
+	defer context.AfterFunc(ctx, func() { s.leaveSoon(ctx, finished) })()
 
 	stdout := io.Writer(s.a.stdout)
 	if s.tty && isTerminal(s.a.stdout) {
@@ -104,12 +106,27 @@ func (s *session) run() (code int, err error) {
 	return code, err
 }
 
+// leaveSoon bounds what is left to do after the session was cancelled.
+func (s *session) leaveSoon(ctx context.Context, finished <-chan struct{}) {
+	sig := syscall.SIGTERM
+	var i interrupt
+	if errors.As(context.Cause(ctx), &i) {
+		sig = i.sig
+	}
+	ending.Within(finished, sig, s.raw.abandon)
+}
+
 // left ends a session whose command continues or did not end in time.
 func (s *session) left(cause error) (int, error) {
 	s.modes.reset(true)
 	s.raw.restore()
-	if s.attach && !s.a.quiet {
+	var l leaving
+	switch {
+	case s.a.quiet:
+	case s.attach:
 		fmt.Fprintln(s.a.stderr, "detached; the agent continues")
+	case errors.As(cause, &l):
+		fmt.Fprintln(s.a.stderr, clean(l.why))
 	}
 	if errors.Is(cause, errDetached) {
 		return 0, nil
@@ -170,49 +187,6 @@ func (s *session) endInput(last byte) {
 		err = s.remote.CloseStdin()
 	}
 	_ = err // the connection is gone; Run says why
-}
-
-// signals passes on what this process is sent.
-func (s *session) signals(done <-chan struct{}) {
-	var leave <-chan time.Time
-	var last syscall.Signal
-	ending := 0
-	for {
-		select {
-		case <-done:
-			return
-		case <-leave:
-			s.cancel(interrupt{last})
-			return
-		case got := <-s.sigs:
-			sig, ok := got.(syscall.Signal)
-			if !ok {
-				continue
-			}
-			switch sig {
-			case syscall.SIGWINCH, syscall.SIGCONT:
-				if sig == syscall.SIGCONT {
-					s.raw.again()
-				}
-				s.resize()
-				continue
-			}
-			if s.attach {
-				s.cancel(interrupt{sig})
-				return
-			}
-			last = sig
-			_ = s.remote.Signal(sig) // the connection is gone; Run says why
-			ending++
-			if ending >= killAfter {
-				s.cancel(interrupt{sig})
-				return
-			}
-			if s.raw != nil && leave == nil {
-				leave = time.After(leaveAfter)
-			}
-		}
-	}
 }
 
 func (s *session) resize() {

@@ -18,6 +18,7 @@ type rawTerminal struct {
 	fd    int
 	mu    sync.Mutex
 	saved *term.State // nil once restored
+	first *term.State // what saved was
 	modes *termModes  // what the program on it changed; may be nil
 }
 
@@ -28,7 +29,7 @@ func makeRaw(f *os.File) (*rawTerminal, error) {
 	if err != nil {
 		return nil, api.Errorf(api.CodeInternal, "terminal: raw mode: %w", err)
 	}
-	t.saved = saved
+	t.saved, t.first = saved, saved
 	return t, nil
 }
 
@@ -43,6 +44,13 @@ func (t *rawTerminal) restore() {
 		t.modes.reset(false)
 		_ = term.Restore(t.fd, t.saved) // it fails only if the terminal is gone
 		t.saved = nil
+	}
+}
+
+// abandon is restore for a process that ends at once, whatever its other goroutines do.
+func (t *rawTerminal) abandon() {
+	if t != nil {
+		_ = term.Restore(t.fd, t.first) // it fails only if the terminal is gone
 	}
 }
 

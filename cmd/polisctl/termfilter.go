@@ -4,20 +4,25 @@ import (
 	"bufio"
 	"errors"
 	"io"
+	"unicode"
 	"unicode/utf8"
+
+	"polis/daemon/escape"
 )
 
 // termFilter copies the output of a program to a terminal that the program did not
 // write to. It passes text, line ends and colours, and drops what moves the cursor,
 // changes the title or the clipboard, or makes the terminal answer (ECMA-48, xterm's
-// ctlseqs). A sequence may be split between two writes.
+// ctlseqs). For a terminal, characters
+// that change the direction of text, end a line in another way or hide text are written as \uNNNN.
+// A sequence may be split between two writes.
 //
 // The parser of charmbracelet/x/ansi is not used: it follows C1 controls of one byte, which a
 // terminal in UTF-8 shows, so that one such byte would hide all text up to the next; and
 // it takes an escape for the rest of a broken character.
 type termFilter struct {
 	w     io.Writer
-	plain bool // colours are dropped, too
+	plain bool // not for a terminal: colours are dropped, and no character is escaped
 	state filterState
 	seq   []byte // a colour under way
 	char  []byte // a character under way
@@ -33,6 +38,9 @@ const (
 	inString                      // in an OSC, DCS, SOS, PM or APC
 	inStringEscape                // in one, after ESC
 )
+
+// tags are invisible copies of the characters of ASCII.
+var tags = &unicode.RangeTable{R32: []unicode.Range32{{Lo: 0xe0000, Hi: 0xe007f, Stride: 1}}}
 
 // maxSGR bounds a colour, in bytes; what is longer is dropped.
 const maxSGR = 64
@@ -123,10 +131,13 @@ func (c *termFilter) text(out []byte, b byte) []byte {
 			return out
 		}
 		r, n := utf8.DecodeRune(c.char)
-		if n == len(c.char) && (r < 0x80 || r > 0x9f) { // not of C1
-			out = append(out, c.char...)
-		} else {
+		switch {
+		case n < len(c.char) || r >= 0x80 && r <= 0x9f: // of C1
 			out = append(out, '?')
+		case !c.plain && unicode.In(r, unicode.Bidi_Control, unicode.Zl, unicode.Zp, tags):
+			out = append(out, escape.Text(string(r), func(rune) bool { return false })...)
+		default:
+			out = append(out, c.char...)
 		}
 		c.char = c.char[:0]
 		return out

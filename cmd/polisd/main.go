@@ -19,6 +19,7 @@ import (
 	"polis/daemon"
 	"polis/daemon/api"
 	"polis/daemon/config"
+	"polis/daemon/escape"
 	"polis/daemon/private"
 )
 
@@ -32,9 +33,9 @@ const stopTime = 80 * time.Second
 func main() {
 	if err := run(context.Background(), os.Args[1:]); err != nil {
 		e := api.AsError(err)
-		fmt.Fprintln(os.Stderr, "polisd: "+err.Error()+" ["+string(api.CodeOf(err))+"]")
+		fmt.Fprintln(os.Stderr, "polisd: "+escape.Lines(err.Error())+" ["+string(api.CodeOf(err))+"]")
 		if e.Hint != "" {
-			fmt.Fprintln(os.Stderr, "hint: "+e.Hint)
+			fmt.Fprintln(os.Stderr, "hint: "+escape.Lines(e.Hint))
 		}
 		os.Exit(1)
 	}

@@ -41,7 +41,7 @@ type MergeRules struct {
 	// Batch is how many waiting branches are merged and checked together.
 	Batch *int `toml:"batch"`
 	// Protected are the paths whose changes are merged only after a person
-	// accepted them, as in gitignore(5). .worktreeinclude
+	// accepted them, as in gitignore(5). ProtectedDefault stands for DefaultProtected. .worktreeinclude
 	// is protected whatever the list is.
 	Protected []string `toml:"protected"`
 }
@@ -72,7 +72,7 @@ const (
 func defaultMerge() Merge {
 	auto, remove, check, limit, mem, batch := true, false, "", setting.Duration(10*time.Minute), 0, 16
 	start, rework := OnStartUpdate, api.ReworkOffer
-	return Merge{MergeRules: MergeRules{AutoMerge: &auto, RemoveAfter: &remove, Check: &check, CheckTimeout: &limit, CheckMemoryMB: &mem, Batch: &batch, OnStart: &start, Rework: &rework, Protected: DefaultProtected()}}
+	return Merge{MergeRules: MergeRules{AutoMerge: &auto, RemoveAfter: &remove, Check: &check, CheckTimeout: &limit, CheckMemoryMB: &mem, Batch: &batch, OnStart: &start, Rework: &rework, Protected: []string{ProtectedDefault}}}
 }
 
 // MergeRules returns what counts for a workspace; no field is nil.
@@ -85,6 +85,7 @@ func (c *Config) MergeRules(workspace string) MergeRules {
 	if of.Protected != nil {
 		r.Protected = of.Protected
 	}
+	r.Protected = expandProtected(r.Protected)
 	return r
 }
 
@@ -150,7 +151,7 @@ func (c *Config) checkMerge() error {
 		case r.Batch != nil && (*r.Batch < 1 || *r.Batch > maxBatch):
 			return bad(table+".batch", *r.Batch, fmt.Sprintf("must be from 1 to %d", maxBatch))
 		}
-		if err := checkGlobs(r.Protected); err != nil {
+		if err := checkGlobs(expandProtected(r.Protected)); err != nil {
 			return bad(table+".protected", len(r.Protected), err.Error())
 		}
 	}

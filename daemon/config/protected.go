@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 
 	"polis/fusefs/policy/glob"
 )
@@ -9,23 +10,41 @@ import (
 // maxProtected bounds merge.protected.
 const maxProtected = 1000
 
-// DefaultProtected are the paths that change what the user's machine or polis
-// does without being called by name: what git, editors, shells, forges and polis
-// itself act upon as soon as the file is there.
-func DefaultProtected() []string {
-	return []string{
-		".worktreeinclude",              // opens ignored files of the checkout to agents
-		".gitattributes", ".gitmodules", // filters, merge drivers, other repositories
-		".git*hooks*", ".husky", // hooks, wherever core.hooksPath points
-		".pre-commit-config.yaml",       // as above, of pre-commit
-		"lefthook.yml", ".lefthook.yml", // as above, of lefthook
-		".envrc", ".mise.toml", ".tool-versions", // read on entering the directory
-		".vscode/tasks.json", ".vscode/settings.json", ".vscode/launch.json",
-		".devcontainer", ".devcontainer.json",
-		".github/workflows", ".github/actions",
-		".gitlab-ci.yml", ".circleci",
-		".claude/settings.json", ".mcp.json", // commands of agents' own programs
+// ProtectedDefault is an entry of merge.protected that stands for DefaultProtected.
+const ProtectedDefault = "@default"
+
+// expandProtected returns the list with the patterns of the default in the place of ProtectedDefault.
+func expandProtected(list []string) []string {
+	at := slices.Index(list, ProtectedDefault)
+	if at < 0 {
+		return list
 	}
+	rest := slices.DeleteFunc(slices.Clone(list[at+1:]), func(p string) bool { return p == ProtectedDefault })
+	return slices.Concat(list[:at], DefaultProtected(), rest)
+}
+
+// DefaultProtected are the patterns of ProtectedFiles.
+func DefaultProtected() []string {
+	var out []string
+	for _, t := range ProtectedFiles() {
+		for _, f := range t.Files {
+			out = append(out, f.Patterns...)
+		}
+	}
+	return out
+}
+
+// ProtectedReasons returns what a refusal says about a pattern of the default: which program acts on the file, and how.
+func ProtectedReasons() map[string]string {
+	out := map[string]string{}
+	for _, t := range ProtectedFiles() {
+		for _, f := range t.Files {
+			for _, p := range f.Patterns {
+				out[p] = f.Program + " " + f.Effect
+			}
+		}
+	}
+	return out
 }
 
 // checkGlobs returns an error that names the first malformed pattern of a list.

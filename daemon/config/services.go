@@ -94,7 +94,7 @@ var headerName = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
 
 // never are headers of an agent's request that no service gets: they name the host, the way or the
 // method in another manner than the request that was checked, or cut an answer.
-var never = regexp.MustCompile(`(?i)^(host|connection|cookie|expect|forwarded|keep-alive|proxy-.*|range|if-range|te|trailer|transfer-encoding|content-length|accept-encoding|upgrade|x-forwarded-.*|x-http-method.*|x-method-override|x-original-.*|x-rewrite-.*|sec-.*)$`)
+var never = regexp.MustCompile(`(?i)^(host|connection|cookie|expect|forwarded|keep-alive|proxy-.*|range|if-range|te|trailer|transfer-encoding|content-length|accept-encoding|upgrade|x-forwarded-.*|x-http-method.*|x-original-.*|x-rewrite-.*|sec-.*)$`)
 
 // HeaderTemplate returns the header that carries the key.
 func (s Service) HeaderTemplate() string { return cmp.Or(s.Header, access.DefaultHeader) }
@@ -169,7 +169,7 @@ func (s Service) check() error {
 		return fmt.Errorf("request_headers: there are %d: at most %d", len(s.RequestHeaders), maxRequestHeaders)
 	}
 	for i, name := range s.RequestHeaders {
-		if !headerName.MatchString(name) || never.MatchString(name) || strings.EqualFold(name, h.Name) {
+		if !headerName.MatchString(name) || never.MatchString(name) || access.Replaces(name) || strings.EqualFold(name, h.Name) {
 			return fmt.Errorf("request_headers[%d] = %q: cannot be forwarded", i, api.Shorten(name, 64))
 		}
 	}

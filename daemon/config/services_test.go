@@ -32,6 +32,8 @@ func TestServicesAreChecked(t *testing.T) {
 		"give one of them":                   good + "key_file = \"/k\"\ncredential = \"k\"",
 		`request_headers[0] = "Cookie"`:      good + "request_headers = [\"Cookie\"]",
 		`request_headers[0] = "x-http-`:      good + "request_headers = [\"x-http-method-override\"]",
+		`request_headers[0] = "X-Tunneled`:   good + "request_headers = [\"X-Tunneled-Method\"]",
+		`request_headers[0] = "Method-Over`:  good + "request_headers = [\"Method-Override\"]",
 		`request_headers[0] = "x-token"`:     good + "key_file = \"/k\"\nheader = \"X-Token: {key}\"\nrequest_headers = [\"x-token\"]",
 		"services.git.env.A-B":               good + "env = { \"A-B\" = \"\" }",
 		"services.git.without[0]":            good + "without = [\"A-B\"]",

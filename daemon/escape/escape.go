@@ -3,6 +3,7 @@ package escape
 import (
 	"fmt"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -27,6 +28,11 @@ func Text(s string, keep func(rune) bool) string {
 		i += n
 	}
 	return b.String()
+}
+
+// Lines is Text for a text that may have several lines: of what is not printable, line ends and tabs stay.
+func Lines(s string) string {
+	return Text(s, func(r rune) bool { return r == '\n' || r == '\t' || unicode.IsPrint(r) })
 }
 
 // Byte appends c as \xNN.

@@ -24,7 +24,7 @@ func Compiled(agent string, p api.Policy, exclusive map[string][]string, protect
 		}
 		rules.Others = append(rules.Others, Claim{Agent: other, Paths: globs})
 	}
-	if rules.Protected, err = Compile(protected); err != nil {
+	if rules.Protected, err = CompileProtected(protected); err != nil {
 		return Rules{}, api.Errorf(api.CodeInvalidConfig, "merge.protected: %w", err)
 	}
 	return rules, nil

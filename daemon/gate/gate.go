@@ -15,8 +15,9 @@ type Rules struct {
 	Policy *policy.Set
 	// Others are the exclusive paths of the other agents of the workspace.
 	Others []Claim
-	// Protected are the paths that need a person's acceptance.
-	Protected Patterns
+	// Protected are the paths that need a person's acceptance. Reasons has the reasons of patterns that have one.
+	Protected Protected
+	Reasons   map[string]string
 }
 
 // Claim is what another agent has for itself.
@@ -92,11 +93,8 @@ func (r Rules) undeclared(c Change) string {
 	return ""
 }
 
-// protected returns the reason why a person has to accept a change, "" if there is none.
-func (r Rules) protected(c Change) string {
-	if p, ok := r.Protected.Covers(c.Path); ok {
-		return fmt.Sprintf("protected %q", p)
-	}
+// always returns the reason why a person has to accept a change whatever the protected paths are, "" if there is none.
+func (r Rules) always(c Change) string {
 	if r.Policy != nil {
 		if d := r.Policy.Decide(c.Path, false); d.Write == policy.Ask {
 			return d.Rule
@@ -105,6 +103,9 @@ func (r Rules) protected(c Change) string {
 	switch {
 	case c.Old == ModeGitlink || c.New == ModeGitlink:
 		return "a submodule"
+	case c.New != ModeNone && fold(path.Base(c.Path)) == "head":
+		// With objects and refs beside it, the directory is a repository, whose config has commands.
+		return "a repository within the repository: git runs the commands of its config in that directory"
 	case c.New != ModeLink:
 		return ""
 	case c.TooLong:
@@ -114,9 +115,6 @@ func (r Rules) protected(c Change) string {
 		return fmt.Sprintf("a link out of the repository, to %q", short(c.Target))
 	} else if to == ".git" || strings.HasPrefix(to, ".git/") {
 		return fmt.Sprintf("a link into the git directory, to %q", short(c.Target))
-	}
-	if p, ok := r.Protected.below(c.Path); ok {
-		return fmt.Sprintf("a link above the protected %q", p)
 	}
 	return ""
 }

@@ -22,11 +22,17 @@ func patterns(t require.TestingT, globs ...string) Patterns {
 	return p
 }
 
+func protected(t require.TestingT, globs ...string) Protected {
+	p, err := CompileProtected(globs)
+	require.NoError(t, err)
+	return p
+}
+
 func TestJudge(t *testing.T) {
 	rules := Rules{
 		Policy:    compile(t, policy.Rules{Read: []string{"docs/**", "secret-list"}, Write: []string{"src/**", "*.md", "vendor/", ".github/**"}, Deny: []string{"secrets/**"}, Ask: []string{"src/gen/**"}}),
 		Others:    []Claim{{"bob", patterns(t, "src/bob/**", "!src/bob/shared/**")}},
-		Protected: patterns(t, ".gitattributes", ".github/workflows", "src/hooks/", "!src/hooks/README"),
+		Protected: protected(t, ".gitattributes", ".github/workflows", "src/hooks/", "!src/hooks/README"),
 	}
 	file := Change{Old: "100644", New: "100644"}
 	link := func(target string) Change { return Change{Old: ModeNone, New: ModeLink, Target: target} }
@@ -82,7 +88,7 @@ func TestJudge(t *testing.T) {
 // Without rules of its own an agent may write everything; what acts by itself
 // needs a person all the same.
 func TestJudgeWithoutRules(t *testing.T) {
-	rules := Rules{Protected: patterns(t, ".envrc", ".github/workflows/x.yml")}
+	rules := Rules{Protected: protected(t, ".envrc", ".github/workflows/x.yml")}
 	v := rules.Judge([]Change{
 		{Path: "any", Old: ModeNone, New: "100644"},
 		{Path: "deep/.envrc", Old: ModeNone, New: "100644"},

@@ -2,7 +2,6 @@ package gate
 
 import (
 	"fmt"
-	"strings"
 
 	"polis/fusefs/policy/glob"
 )
@@ -35,19 +34,6 @@ func (l Patterns) Covers(path string) (pattern string, ok bool) {
 	for i := len(l) - 1; i >= 0; i-- {
 		if l[i].Covers(path, false) || l[i].Covers(path, true) {
 			return l[i].String(), !l[i].Negated()
-		}
-	}
-	return "", false
-}
-
-// below returns a pattern that names a fixed place under path. A link at path
-// moves that place to wherever the link leads.
-func (l Patterns) below(path string) (pattern string, ok bool) {
-	for _, p := range l {
-		s := strings.TrimSuffix(p.String(), "/")
-		fixed := !p.Negated() && strings.Contains(s, "/") && !strings.HasPrefix(s, "**")
-		if fixed && p.MayMatchBelow(path) {
-			return p.String(), true
 		}
 	}
 	return "", false

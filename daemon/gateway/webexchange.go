@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"polis/daemon/gateway/access"
@@ -53,8 +54,9 @@ type webExchange struct {
 	query    url.Values
 	endpoint string // how the agent's program addresses the service
 	call     Call
-	body     *bodyReader // nil: it was refused before
-	again    []byte      // the body, if it can be sent again
+	body     *bodyReader           // nil: it was refused before
+	again    []byte                // the body, if it can be sent again
+	fields   atomic.Pointer[error] // why the rest of a form was not sent; the transport reads it
 	silent   *silenceTimer
 }
 
@@ -72,7 +74,7 @@ func (g *Gateway) serveWeb(w http.ResponseWriter, r *http.Request, s *webService
 	var err error
 	if x.path, err = access.ParsePath(escaped); err == nil {
 		x.call.Path = shorten(x.path.Plain, 512)
-		x.query, err = webQuery(r.URL.RawQuery)
+		x.query, err = webQuery(r.URL.RawQuery, x.allowed)
 	}
 	switch {
 	case err != nil:
@@ -96,7 +98,10 @@ func (g *Gateway) serveWeb(w http.ResponseWriter, r *http.Request, s *webService
 		return
 	}
 	x.body = g.newBodyReader(w, r, maxWebBody)
-	if r.Body, err = x.keep(r, x.body); err != nil {
+	if r.Body, err = x.checkFields(r); err == nil {
+		r.Body, err = x.keep(r, r.Body)
+	}
+	if err != nil {
 		x.fail(w, r, err)
 		return
 	}
@@ -109,6 +114,9 @@ func (g *Gateway) serveWeb(w http.ResponseWriter, r *http.Request, s *webService
 	p := &httputil.ReverseProxy{Rewrite: x.rewrite, Transport: x, FlushInterval: -1, ModifyResponse: x.answered, ErrorHandler: x.fail, ErrorLog: quiet}
 	p.ServeHTTP(w, r.WithContext(ctx))
 }
+
+// allowed reports whether a method is allowed for the path of the request.
+func (x *webExchange) allowed(method string) bool { return x.s.rules.Allow(method, x.path) }
 
 // takeWeb counts a request to a service by its limit for each minute, or returns how long to wait.
 func (g *Gateway) takeWeb(s *webService) (wait time.Duration, ok bool) {
@@ -148,6 +156,9 @@ func (x *webExchange) answered(resp *http.Response) error {
 
 // fail answers a request that got no answer of the service.
 func (x *webExchange) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if ferr := x.fields.Load(); ferr != nil {
+		err = *ferr
+	}
 	if berr := x.body.failed(); berr != nil {
 		err = berr
 	}
@@ -157,6 +168,10 @@ func (x *webExchange) fail(w http.ResponseWriter, r *http.Request, err error) {
 		x.refuse(w, r, http.StatusRequestEntityTooLarge, CodeServiceRequest, fmt.Sprintf("a request may have %d MiB", maxWebBody>>20))
 	case errors.Is(err, errBody):
 		x.refuse(w, r, http.StatusBadRequest, CodeServiceRequest, errBody.Error())
+	case errors.Is(err, access.ErrForm):
+		x.refuse(w, r, http.StatusBadRequest, CodeServiceRequest, err.Error())
+	case errors.Is(err, access.ErrField):
+		x.refuse(w, r, http.StatusForbidden, CodeServiceRequest, fmt.Sprintf("%v; an administrator can allow it (services.%s.paths)", err, x.s.config.Name))
 	case errors.Is(err, errUpgrade), errors.Is(err, errStatus), errors.Is(err, errCompressed):
 		x.refuse(w, r, http.StatusBadGateway, CodeServiceFailed, err.Error())
 	default:

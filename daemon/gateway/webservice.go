@@ -78,15 +78,22 @@ func (s *webService) headers(in http.Header) http.Header {
 	return out
 }
 
-// webQuery reads the parameters of a request.
-func webQuery(raw string) (url.Values, error) {
+var errReplaces = errors.New("a parameter must not replace the method")
+
+// webQuery reads the parameters of a request. allow reports whether a method is allowed for its path.
+func webQuery(raw string, allow func(method string) bool) (url.Values, error) {
 	q, err := url.ParseQuery(raw)
 	if err != nil {
 		return nil, errors.New("the query must be plain: no ';', and complete escapes")
 	}
-	for name := range q {
-		if strings.EqualFold(name, "_method") || strings.EqualFold(name, "x-http-method-override") {
-			return nil, errors.New("a parameter must not replace the method")
+	for name, values := range q {
+		if access.Replaces(name) {
+			return nil, errReplaces
+		}
+		for _, v := range values {
+			if m, ok := access.Replacement(name, v); ok && !allow(m) {
+				return nil, errReplaces
+			}
 		}
 	}
 	return q, nil

@@ -142,6 +142,18 @@ func TestHostileRequestsForServicesAreRefused(t *testing.T) {
 		"method in the query":          get("/tracker/items/1?_method=DELETE", ""),
 		"method in the query, encoded": get("/tracker/items/1?%5fMethod=DELETE", ""),
 		"semicolon in the query":       get("/tracker/items/1?a;_method=DELETE", ""),
+		"method, a dot":                get("/tracker/items/1?.method=DELETE", ""),
+		"method, a bracket":            get("/tracker/items/1?[method=DELETE", ""),
+		"method, a list":               get("/tracker/items/1?_method[]=DELETE", ""),
+		"method, a space":              get("/tracker/items/1?+_method=DELETE", ""),
+		"method in brackets":           get("/tracker/items/1?[_method]=DELETE", ""),
+		"method, encoded twice":        get("/tracker/items/1?%255fmethod=DELETE", ""),
+		"method before a NUL":          get("/tracker/items/1?_method%00x=DELETE", ""),
+		"method in full width":         get("/tracker/items/1?%EF%BC%BFmethod=DELETE", ""),
+		"method of Google":             get("/tracker/items/1?$httpMethod=DELETE", ""),
+		"method of Catalyst":           get("/tracker/items/1?x-tunneled-method=DELETE", ""),
+		"method of ServiceStack":       get("/tracker/items/1?X_Http_Method_Override=DELETE", ""),
+		"method of Facebook":           get("/tracker/items/1?method=delete", ""),
 		"another method":               strings.Replace(get("/tracker/items/1", ""), "GET", "DELETE", 1),
 		"method in small letters":      strings.Replace(get("/tracker/items/1", ""), "GET", "get", 1),
 		"TRACE":                        strings.Replace(get("/tracker/items/1", ""), "GET", "TRACE", 1),
@@ -157,6 +169,78 @@ func TestHostileRequestsForServicesAreRefused(t *testing.T) {
 			defer s.mu.Unlock()
 			require.Equal(t, before, s.requests, "the service got nothing")
 		})
+	}
+}
+
+// TestAFieldOfAFormCannotReplaceTheMethod: POST is allowed for notes, and DELETE too; PUT is not.
+func TestAFieldOfAFormCannotReplaceTheMethod(t *testing.T) {
+	s, e, _ := newWeb(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "reached") })
+	const form, json = "application/x-www-form-urlencoded", "application/json"
+	part := func(head, value string) string { return "--b\r\n" + head + "\r\n\r\n" + value + "\r\n--b--\r\n" }
+	const field = `Content-Disposition: form-data; name="%s"`
+	for name, c := range map[string]struct {
+		kind, body string
+		passes     bool
+	}{
+		"a form":                       {form, "text=a&method=card&x[_method]=PUT", true},
+		"an allowed method":            {form, "_method=delete", true},
+		"a method that is not allowed": {form, "text=a&_method=put", false},
+		"after much text":              {form, "text=" + strings.Repeat("a", 60<<10) + "&_method=put", false},
+		"without a value":              {form, "text=a&_method", false},
+		"mangled by PHP":               {form, "+.method=put", false},
+		"mangled by Rack":              {form, "[[_method]=put", false},
+		"escaped":                      {form, "%5F%6dethod=%70ut", false},
+		"no type":                      {"", "_method=put", false},
+		"another charset":              {form + "; charset=ibm037", "text=a", false},
+		"a known charset":              {form + "; charset=UTF-8", "text=a", true},
+		"two types":                    {"text/plain, " + form, "_method=put", false},
+		"text":                         {"text/plain", "_method=put", true},
+		"JSON":                         {json, `{"a":{"_method":"PUT"},"b":["_method"],"c":"_method"}`, true},
+		"a member":                     {json, `{"a":1,"_method":"PUT"}`, false},
+		"a member, escaped":            {"application/vnd.api+json", `{"a":1,"\u005fmeth\u006fd" : "PUT"}`, false},
+		"a member, allowed":            {json, `{"_method":"DELETE"}`, true},
+		"parts":                        {"multipart/form-data; boundary=b", part(fmt.Sprintf(field, "text")+`; filename="_method"`, "_method"), true},
+		"a part":                       {"multipart/form-data; boundary=b", part(fmt.Sprintf(field, "_method"), "PUT"), false},
+		"a part, allowed":              {"multipart/form-data; boundary=b", part(fmt.Sprintf(field, "_method"), "DELETE"), true},
+		"a part, no quotes":            {"multipart/form-data; boundary=b", part(`content-disposition : FORM-DATA; a=b; NAME = _method`, "PUT"), false},
+		"a part, folded":               {"multipart/form-data; boundary=b", part("Content-Disposition: form-data;\r\n name=\r\n \"_method\"", "PUT"), false},
+		"a part, encoded":              {"multipart/form-data; boundary=b", part(fmt.Sprintf(field, "_method")+"\r\nContent-Transfer-Encoding: base64", "UFVU"), false},
+		"a part, RFC 5987":             {"multipart/form-data; boundary=b", part(`Content-Disposition: form-data; name*=utf-8''%5fmethod`, "PUT"), false},
+		"two boundaries":               {"multipart/form-data; boundary=b; boundary=c", part(fmt.Sprintf(field, "text"), "a"), false},
+		"no boundary":                  {"multipart/form-data", part(fmt.Sprintf(field, "text"), "a"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s.mu.Lock()
+			before := s.requests
+			s.mu.Unlock()
+			var headers []string
+			if c.kind != "" {
+				headers = []string{"Content-Type", c.kind}
+			}
+			code, body := e.post("/tracker/items/1/notes", c.body, headers...)
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if c.passes {
+				require.Equal(t, 200, code, body)
+				require.Equal(t, c.body, s.bodies[len(s.bodies)-1])
+				return
+			}
+			require.Contains(t, []int{400, 403}, code, body)
+			require.Contains(t, body, CodeServiceRequest)
+			require.Equal(t, before, s.requests, "the service got nothing")
+		})
+	}
+	code, body := e.post("/tracker/items/1/notes", "text=a", "Content-Type", form, "Content-Encoding", "gzip")
+	require.Equal(t, 400, code, body)
+	code, body = e.post("/tracker/items/1/notes", "text="+strings.Repeat("a", 4<<20)+"&_method=put", "Content-Type", form)
+	require.Equal(t, 403, code, body)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, b := range s.bodies {
+		if strings.HasPrefix(b, "text=aaaaa") {
+			require.NotContains(t, b, "_method", "the service never has a field that is not allowed")
+			require.True(t, strings.HasSuffix(b, cutBody), "nor the end of the body")
+		}
 	}
 }
 
@@ -249,7 +333,7 @@ func TestBodiesOfServicesAreStreamedAndBounded(t *testing.T) {
 	_, err := z.Write([]byte("packed"))
 	require.NoError(t, err)
 	require.NoError(t, z.Close())
-	code, _ := e.post("/tracker/items/1/notes", zipped.String(), "Content-Encoding", "gzip")
+	code, _ := e.post("/tracker/items/1/notes", zipped.String(), "Content-Type", "application/x-git-upload-pack-request", "Content-Encoding", "gzip")
 	require.Equal(t, 200, code, "git sends such bodies")
 	s.mu.Lock()
 	require.Equal(t, zipped.String(), s.bodies[len(s.bodies)-1])

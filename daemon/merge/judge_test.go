@@ -15,7 +15,7 @@ func rules(t *testing.T, r policy.Rules, protected ...string) gate.Rules {
 	t.Helper()
 	set, err := policy.Compile(r)
 	require.NoError(t, err)
-	p, err := gate.Compile(protected)
+	p, err := gate.CompileProtected(protected)
 	require.NoError(t, err)
 	return gate.Rules{Policy: set, Protected: p}
 }

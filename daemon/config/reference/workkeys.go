@@ -29,7 +29,8 @@ func mergeTables() []Table {
 			"With \"new\", an ephemeral agent gets the task; with \"same\", the agent of the branch gets it. With \"none\", there is no task.", Values: []string{"offer", "new", "same", "none"}},
 		{Name: "batch", Text: "How many waiting branches are merged and checked together.", Range: between("1", "64")},
 		{Name: "protected", Text: "Globs of paths whose changes are merged only by `polisctl merge --accept-protected`: files that a machine, a forge or polis acts upon at once. " +
-			"The list replaces the default, which names the files of git, hook managers, editors and forges (docs/configuration.md). [] protects only .worktreeinclude."},
+			"The list replaces the default, unless it has \"@default\", which stands for the files of git, shells, editors, agents, package managers and forges that docs/configuration.md lists. " +
+			"[] protects only .worktreeinclude.", Example: `["@default", "Makefile", "!.env"]`},
 	}}, {Name: "merge.workspaces.NAME", Text: "The same for one workspace.", Like: "merge", Example: "[merge.workspaces.shop]\ncheck = \"npm test\""},
 		{Name: "trash", Keys: []Key{
 			{Name: "ttl", Text: "How long `polisctl gc` keeps work in the trash.", Range: between("1h", "87600h")},

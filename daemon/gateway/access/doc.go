@@ -3,5 +3,6 @@
 // It is pure: it connects to nothing and holds no key.
 //
 // A path is checked in the form in which it is sent. What a server could read in another way than these
-// rules do is refused: dot segments, empty segments, percent signs, separators in encoded form.
+// rules do is refused: dot segments, empty segments, percent signs, separators in encoded form. So is a parameter,
+// or a field of a form, that a service can take for another method.
 package access
