@@ -55,8 +55,8 @@ func TestAKilledShimThatCannotEndIsEnded(t *testing.T) {
 				})
 				id := connection(t, view)
 				begun := time.Now()
-				kill(d, pid)
 				t.Cleanup(func() { abortConnection(id) }) // else this machine would hang if the test fails
+				kill(d, pid)
 				d.eventually("the shim to end", func() bool { return state(pid) == "" })
 				t.Logf("it ended after %s", time.Since(begun))
 				again := name != "polisd runs" // the next polisd starts the agent again
@@ -66,7 +66,7 @@ func TestAKilledShimThatCannotEndIsEnded(t *testing.T) {
 				})
 				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				defer cancel()
-				out, err := exec.CommandContext(ctx, "df").CombinedOutput()
+				out, err := exec.CommandContext(ctx, "df", d.mounts()...).CombinedOutput() // not on those of other tests
 				require.NoError(t, err, "%s", out)
 				if a, _ := d.agent("alice"); a.Status == api.StatusError {
 					require.Empty(t, glob(d.path("run", "agents", "alice")))

@@ -14,7 +14,7 @@ import (
 // Do runs f on a thread that has no descriptor but those that f opens, 0, 1, 2, and Go's own. Descriptors that f
 // opens must be closed by f and are known to no other goroutine: f must not start one that uses them, and must
 // name them below /proc/thread-self. Do returns an error without a call of f if there is no such thread. When ctx
-// ends first it returns its cause, and f goes on.
+// ends first it returns its cause, and f continues.
 func Do(ctx context.Context, f func() error) error {
 	done := make(chan error, 1)
 	go run(f, done)

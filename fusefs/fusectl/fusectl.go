@@ -104,7 +104,7 @@ func (c *Connection) open(name string, flags int) (int, error) {
 	return fd, nil
 }
 
-// Close closes the descriptor. The connection goes on.
+// Close closes the descriptor. The connection remains.
 func (c *Connection) Close() error {
 	if c.fd < 0 {
 		return nil
