@@ -49,6 +49,7 @@ func TestAKilledShimThatCannotEndIsEnded(t *testing.T) {
 				d.must("lock", "main.txt", "--agent", "bob")
 				pid := d.shim("alice")
 				view := d.viewMount("alice")
+				requireNoOwnView(t, "alice", pid)
 				waitInOwnView(t, pid, filepath.Join(a.WorktreePath, "main.txt"))
 				d.eventually("the request to be with the shim", func() bool {
 					return strings.Contains(d.must("agents", "list", "--waiting"), "for a lock on main.txt")
@@ -75,6 +76,26 @@ func TestAKilledShimThatCannotEndIsEnded(t *testing.T) {
 				require.Equal(t, "precious\n", d.sh("alice", "cat x.txt"))
 				require.Equal(t, "one\ntwo\nthree\n", d.sh("bob", "cat main.txt"), "the others continue")
 			})
+		}
+	}
+}
+
+// requireNoOwnView requires that a shim has no descriptor of its agent's views (proc_pid_fdinfo(5)).
+func requireNoOwnView(t testing.TB, agent string, pid int) {
+	t.Helper()
+	views := map[string]string{}
+	for line := range strings.Lines(readFile("/proc/self/mountinfo")) {
+		if before, after, _ := strings.Cut(line, " - "); strings.Contains(after, " polis:"+agent+" ") {
+			f := strings.Fields(before)
+			views[f[0]] = f[4]
+		}
+	}
+	require.NotEmpty(t, views)
+	for _, f := range glob("/proc/" + strconv.Itoa(pid) + "/fdinfo/*") {
+		for line := range strings.Lines(readFile(f)) {
+			if id, ok := strings.CutPrefix(line, "mnt_id:"); ok {
+				require.NotContains(t, views, strings.TrimSpace(id), "descriptor %s of the shim is in the agent's own view", filepath.Base(f))
+			}
 		}
 	}
 }
