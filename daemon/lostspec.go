@@ -78,38 +78,44 @@ func groupLeft(sandbox string) (bool, error) {
 // mounts returns the mount points of an agent's views. It reads the kernel's table
 // (proc_pid_mountinfo(5)) because stat(2) blocks on a view whose server is stopped.
 func (s *shims) mounts(name string) ([]string, error) {
+	all, err := s.viewMounts(name)
 	var out []string
-	err := s.eachMount(name, func(at string, _ uint32) { out = append(out, at) })
+	for _, m := range all {
+		out = append(out, m.Mountpoint)
+	}
 	return out, err
 }
 
-// connections returns the device numbers of the FUSE connections of an agent's views.
-func (s *shims) connections(name string) ([]uint32, error) {
-	var out []uint32
-	err := s.eachMount(name, func(_ string, id uint32) {
-		if !slices.Contains(out, id) {
-			out = append(out, id)
-		}
-	})
-	return out, err
-}
-
-func (s *shims) eachMount(name string, do func(at string, id uint32)) error {
-	ours := []string{s.run.Agent(name)}
+// viewMounts returns the mounts of an agent's views, and of its snapshots.
+func (s *shims) viewMounts(name string) ([]*mountinfo.Info, error) {
+	var roots []layout.Workspace
 	for _, root := range s.roots() {
-		ours = append(ours, root.Worktree(name))
+		roots = append(roots, root)
 	}
 	mounts, err := mountinfo.GetMounts(func(m *mountinfo.Info) (skip, stop bool) {
-		return !wire.IsSnapshot(m.FSType, m.Source, s.run.Agent(name)) && (!strings.HasPrefix(m.FSType, "fuse") || m.Source != "polis:"+name ||
-			!slices.ContainsFunc(ours, func(dir string) bool { return placement.Below(m.Mountpoint, dir) })), false
+		return !wire.IsSnapshot(m.FSType, m.Source, s.run.Agent(name)) && s.viewOf(m, roots) != name, false
 	})
 	if err != nil {
-		return fmt.Errorf("read mounts: %w", err)
+		return nil, fmt.Errorf("read mounts: %w", err)
 	}
-	for _, m := range mounts {
-		do(m.Mountpoint, uint32(m.Minor))
+	return mounts, nil
+}
+
+// viewOf returns the agent of this polisd whose view a mount is; "" for none.
+func (s *shims) viewOf(m *mountinfo.Info, roots []layout.Workspace) string {
+	name, ok := strings.CutPrefix(m.Source, "polis:")
+	if !ok || name == "" || !strings.HasPrefix(m.FSType, "fuse") {
+		return ""
 	}
-	return nil
+	for _, root := range roots {
+		if placement.Below(m.Mountpoint, root.Worktree(name)) {
+			return name
+		}
+	}
+	if placement.Below(m.Mountpoint, s.run.Agent(name)) {
+		return name
+	}
+	return ""
 }
 
 // roots returns the directories of the loaded workspaces by their names.

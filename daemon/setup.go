@@ -116,6 +116,11 @@ func (d *Daemon) reconcile(ctx context.Context) {
 		rep.Errors = append(rep.Errors, withHint(err))
 	}
 	whole := err == nil
+	roots := make([]layout.Workspace, 0, len(reg.Workspaces))
+	for _, path := range reg.Workspaces {
+		roots = append(roots, layout.Workspace(path))
+	}
+	d.shims.wakeViews(ctx, roots)
 	for name, path := range reg.Workspaces {
 		if err := d.restoreWorkspace(ctx, name, path, rep); err != nil {
 			d.Log.Error("workspace not restored", "workspace", name, "err", err)

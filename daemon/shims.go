@@ -248,7 +248,9 @@ func (s *shims) Remove(ctx context.Context, a *agent.Agent) error {
 		grace = max(grace, time.Duration(sp.StopGrace))
 	}
 	grace += 20 * time.Second
+	watched := s.endStuck(ctx, a.Name())
 	err := s.launcher.Stop(ctx, a.Name(), dir, grace)
+	watched()
 	s.left(ctx, a.Name(), dir)
 	if err = errors.Join(err, s.clear(ctx, a)); err != nil {
 		return fmt.Errorf("remove the shim of agent %s: %w", a.Name(), err)

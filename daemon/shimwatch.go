@@ -10,7 +10,6 @@ import (
 	"polis/daemon/agent"
 	"polis/daemon/launcher"
 	"polis/daemon/shim/dial"
-	"polis/fusefs/fusectl"
 )
 
 // shimWatch implements agent.Watcher: it observes shims from outside.
@@ -23,15 +22,8 @@ type shimWatch struct {
 
 // shimLife identifies one run of a shim.
 type shimLife struct {
-	proc   launcher.Process
-	conns  []uint32         // its views' connections
-	meters []*fusectl.Meter // of the same
-}
-
-func (l shimLife) close() {
-	for _, m := range l.meters {
-		_ = m.Close() //nolint:errcheck // it was only read
-	}
+	proc  launcher.Process
+	conns viewConns
 }
 
 // life finds the process and the connections of an agent's shim, once per run of the shim.
@@ -53,14 +45,6 @@ func (w *shimWatch) lifeLocked(ctx context.Context, name string) (shimLife, erro
 	if l.conns, err = w.connections(name); err != nil {
 		return shimLife{}, err
 	}
-	for _, id := range l.conns {
-		m, err := fusectl.OpenMeter(id)
-		if err != nil {
-			l.close()
-			return shimLife{}, err
-		}
-		l.meters = append(l.meters, m)
-	}
 	w.lives[name] = l
 	return l, nil
 }
@@ -69,7 +53,7 @@ func (w *shimWatch) Forget(a *agent.Agent) {
 	w.heartbeats.forget(a.Name())
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.lives[a.Name()].close()
+	_ = w.lives[a.Name()].conns.close() //nolint:errcheck // it was only read
 	delete(w.lives, a.Name())
 }
 
@@ -99,19 +83,21 @@ func (w *shimWatch) Continue(ctx context.Context, a *agent.Agent) error {
 
 func (w *shimWatch) Waiting(ctx context.Context, a *agent.Agent) (n int, err error) {
 	w.mu.Lock()
-	defer w.mu.Unlock() // Forget closes the meters
+	defer w.mu.Unlock() // Forget closes the connections
 	l, err := w.lifeLocked(ctx, a.Name())
 	if err != nil {
 		return 0, err
 	}
-	for _, m := range l.meters {
-		k, err := m.Waiting()
-		if err != nil {
-			return n, err
-		}
-		n += k
+	return l.conns.waiting()
+}
+
+// Dying reports whether the shim was killed and has not ended. A process that has gone is not dying.
+func (w *shimWatch) Dying(ctx context.Context, a *agent.Agent) (bool, error) {
+	l, err := w.life(ctx, a)
+	if err != nil {
+		return false, err
 	}
-	return n, nil
+	return l.proc.Dying()
 }
 
 func (w *shimWatch) Ping(ctx context.Context, a *agent.Agent) error {
@@ -127,18 +113,15 @@ func (w *shimWatch) Statfs(ctx context.Context, a *agent.Agent) error {
 }
 
 func (w *shimWatch) End(ctx context.Context, a *agent.Agent) error {
-	l, err := w.life(ctx, a)
+	w.mu.Lock()
+	defer w.mu.Unlock() // Forget closes the connections
+	l, err := w.lifeLocked(ctx, a.Name())
 	if err != nil {
 		return err
 	}
-	var errs []error
-	if l.proc.Alive() { // else the numbers may be of other connections
-		for _, id := range l.conns {
-			errs = append(errs, fusectl.Abort(id))
-		}
+	err = w.abort(a.Name(), l.conns)
+	if kerr := l.proc.Kill(); kerr != nil {
+		err = errors.Join(err, fmt.Errorf("kill the shim of agent %s: %w", a.Name(), kerr))
 	}
-	if err := l.proc.Kill(); err != nil {
-		errs = append(errs, fmt.Errorf("kill the shim of agent %s: %w", a.Name(), err))
-	}
-	return errors.Join(errs...)
+	return err
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"polis/daemon/api"
+	"polis/internal/kmsg"
 	"polis/internal/need"
 )
 
@@ -124,6 +125,9 @@ func startDaemon(t testing.TB, o options) *daemon {
 			}
 		}
 		o.config += fmt.Sprintf("\n[workspace]\nworktree = %q\nlayers = %q\n", kind, layers)
+	}
+	if strings.Contains(o.config, `layers = "auto"`) {
+		kmsg.NoWarnings(t) // of the overlays above the views
 	}
 	if !strings.Contains(o.config, "[locks]") {
 		o.config += "\n[locks]\nwait = \"300ms\"\ngrace = \"2s\"\n"

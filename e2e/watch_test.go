@@ -35,6 +35,24 @@ func TestAStoppedShimIsContinued(t *testing.T) {
 	}
 }
 
+// A shim that was stopped while no polisd ran does not hold up the next one.
+func TestAStoppedShimDoesNotHoldUpPolisd(t *testing.T) {
+	for _, layers := range []string{"view", "auto"} {
+		d := startDaemon(t, options{config: "[workspace]\nworktree = \"shared\"\nlayers = \"" + layers + "\"\n"})
+		d.up()
+		d.add("alice")
+		d.sh("alice", "echo x > x.txt") // the kernel asks for the attributes of the directory again
+		pid := d.shim("alice")
+		require.Error(t, d.signal(syscall.SIGKILL))
+		require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
+		d.start()
+		require.Equal(t, pid, d.shim("alice"), "the same shim")
+		require.Equal(t, "x\n", d.sh("alice", "cat x.txt"))
+		a, _ := d.agent("alice")
+		require.Equal(t, api.StatusIdle, a.Status, a.StatusReason)
+	}
+}
+
 // TestAShimThatIsStoppedAgainAndAgainIsKilled and what waits for it gets an error, also what no
 // signal reaches.
 func TestAShimThatIsStoppedAgainAndAgainIsKilled(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 
 	"polis/fusefs/backing"
 	"polis/fusefs/conn"
+	"polis/fusefs/fusectl"
 	"polis/fusefs/inode"
 	"polis/fusefs/openfile"
 	"polis/fusefs/overlay"
@@ -119,13 +120,13 @@ type FS struct {
 
 	suspended atomic.Pointer[suspension] // nil: changes are not held back
 
-	mu     sync.Mutex // mount state
-	server *conn.Conn
-	served <-chan struct{}
-	began  time.Time
-	fullAt atomic.Int64  // since began; see reserve
-	connID atomic.Uint32 // 0 until the first answer
-	bg     sync.WaitGroup
+	mu      sync.Mutex // mount state
+	server  *conn.Conn
+	served  <-chan struct{}
+	began   time.Time
+	fullAt  atomic.Int64        // since began; see reserve
+	control *fusectl.Connection // of the mount, before any request is handled
+	bg      sync.WaitGroup
 
 	trimmer trimmer
 	later   writeLater // copies that an overlay made

@@ -200,8 +200,21 @@ func (fs *FS) link(n, parent *inode.Node, name string, out *fuse.EntryOut) sysca
 	if st.Nlink == 1 { // it had no name before
 		fs.counted(parent, name, 1)
 	}
-	fs.enter(parent, name, p.Root, &st, 0, out)
+	if made := fs.enter(parent, name, p.Root, &st, 0, out); made != n && fs.upper() {
+		fs.linked(n, made, &st, out)
+	}
 	return 0
+}
+
+// linked is the answer to a link of n for an overlay, if the name is the inode made: each name of an object that is
+// not the view's own is an inode of its own. The overlay requires the inode that was linked (ovl_instantiate in
+// fs/overlayfs/dir.c warns if it is another one), and looks the name up again before it uses it: nothing may be kept
+// of this answer.
+func (fs *FS) linked(n, made *inode.Node, st *unix.Statx_t, out *fuse.EntryOut) {
+	fs.Forget(made.ID, 1)
+	fs.tree.Again(n)
+	*out = fuse.EntryOut{NodeId: n.ID, Generation: 1}
+	fs.attr(fs.layers.MergedTimes(n, st), &out.Attr)
 }
 
 // publish shows the guard what is about to appear under a new name.

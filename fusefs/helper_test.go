@@ -71,6 +71,8 @@ func help(verb string, args []string) error {
 		return opens(args[0], args[1])
 	case "panics":
 		return panics(args[0], args[1])
+	case "notifies itself":
+		return notifiesItself(args[0], args[1], args[2] == "rings")
 	case "setxattr":
 		return unix.Setxattr(args[0], args[1], nil, 0)
 	case "soak":

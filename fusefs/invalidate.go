@@ -104,9 +104,7 @@ func (fs *FS) invalidate(which func() []*inode.Node, changed ...string) {
 				fs.notifyInode(n, 0)
 			}
 		}
-		for _, p := range changed {
-			fs.notifyWatchers(p)
-		}
+		fs.notifyWatchers(changed...)
 	})
 	fs.mu.Unlock()
 	t := time.NewTimer(notifyWait)

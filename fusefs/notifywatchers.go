@@ -1,12 +1,14 @@
 package fusefs
 
 import (
+	"context"
 	"log/slog"
 	"path"
 	"strconv"
 
 	"golang.org/x/sys/unix"
 
+	"polis/fusefs/apart"
 	"polis/fusefs/backing"
 )
 
@@ -16,16 +18,32 @@ import (
 // get IN_ATTRIB.
 const notifyName = virtualPrefix + "changed"
 
-// notifyWatchers notifies those who watch name, or what is left of the way to it. It goes
-// through the mount, so it must not be called by who serves a request.
-func (fs *FS) notifyWatchers(name string) {
+// notifyWatchers notifies those who watch names, or what is left of the way to them. It goes
+// through the mount, so it must not be called by who serves a request, and this process must not keep the
+// connection meanwhile: see package apart.
+func (fs *FS) notifyWatchers(names ...string) {
+	if len(names) == 0 {
+		return
+	}
+	err := apart.Do(context.Background(), func() error { // it ends with the connection at the latest
+		for _, name := range names {
+			fs.nudge(name)
+		}
+		return nil
+	})
+	if err != nil {
+		fs.log.Warn("watchers are not notified", slog.String("op", "notify-watchers"), slog.Any("err", err))
+	}
+}
+
+// nudge notifies those who watch name.
+func (fs *FS) nudge(name string) {
 	root, err := unix.Open(fs.cfg.Mountpoint, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return // unmounted: nobody watches
 	}
 	defer backing.Close(root)
-	var st unix.Stat_t
-	if err := unix.Fstat(root, &st); err != nil || fs.connID.Load() == 0 || unix.Minor(st.Dev) != fs.connID.Load() {
+	if id, err := device(threadPath(root)); err != nil || fs.control == nil || id != fs.control.ID() {
 		return // what is mounted there is not this view
 	}
 	for name = path.Clean("/" + name)[1:]; ; {
@@ -34,7 +52,7 @@ func (fs *FS) notifyWatchers(name string) {
 			fd, e = unix.Openat2(root, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: backing.ResolveFlags})
 		}
 		if e == nil {
-			if err := unix.Setxattr(backing.ProcPath(fd), notifyName, nil, 0); err != nil {
+			if err := unix.Setxattr(threadPath(fd), notifyName, nil, 0); err != nil {
 				fs.log.Debug("watchers are not notified", slog.String("op", "notify-watchers"), slog.String("path", name), slog.Any("err", err))
 			}
 			if fd != root {
@@ -50,6 +68,9 @@ func (fs *FS) notifyWatchers(name string) {
 		}
 	}
 }
+
+// threadPath is the path of a descriptor of this thread.
+func threadPath(fd int) string { return "/proc/thread-self/fd/" + strconv.Itoa(fd) }
 
 // ourThread reports whether a request was made by this process itself.
 func ourThread(tid uint32) bool {

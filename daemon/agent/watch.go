@@ -12,6 +12,8 @@ import (
 type Watcher interface {
 	// Stopped reports whether the agent's shim is stopped by a signal.
 	Stopped(ctx context.Context, a *Agent) (bool, error)
+	// Dying reports whether the agent's shim was killed, or exits, and has not ended.
+	Dying(ctx context.Context, a *Agent) (bool, error)
 	// Continue continues a stopped shim.
 	Continue(ctx context.Context, a *Agent) error
 	// Beat returns the age of the shim's last heartbeat; false if there was none.
@@ -48,7 +50,9 @@ const (
 	pingTime    = 20 * time.Second
 	// maxStops is how many consecutive checks may find a shim stopped that was continued each
 	// time. maxSilence is how many answers may be missing.
-	maxStops   = 5
+	maxStops = 5
+	// maxDying is how many consecutive checks may find a shim that was killed and has not ended.
+	maxDying   = 2
 	maxSilence = 3
 	endTime    = 15 * time.Second
 )
@@ -57,6 +61,7 @@ const (
 type health struct {
 	gen     uint64
 	stops   int
+	dying   int // consecutive checks at which the shim was ending
 	waits   int // consecutive checks at which requests waited
 	checks  int // until it is read whether the shim is stopped
 	silence int
@@ -125,8 +130,11 @@ func (m *Manager) examine(a *Agent, h *health) {
 	}
 	age, beats := m.Watch.Beat(a)
 	late := beats && age > lateAfter
-	if h.checks--; h.checks < 0 || n > 0 || late || h.stops > 0 {
+	if h.checks--; h.checks < 0 || n > 0 || late || h.stops+h.dying > 0 {
 		h.checks = stoppedEvery - 1
+		if m.cannotEnd(a, h) {
+			return
+		}
 		stopped, err := m.Watch.Stopped(m.ctx, a)
 		if err != nil {
 			m.Log.Debug("shim not examined", "agent", a.Name(), "err", err)
@@ -148,6 +156,23 @@ func (m *Manager) examine(a *Agent, h *health) {
 		views := h.waits > 1
 		m.wg.Go(func() { m.ping(a, h, views) })
 	}
+}
+
+// cannotEnd reports whether the shim was killed. It ends a shim that does not end by itself: a thread of it waits for
+// an answer that the shim would have to give. Its sockets are open, and nobody answers there.
+func (m *Manager) cannotEnd(a *Agent, h *health) bool {
+	dying, err := m.Watch.Dying(m.ctx, a)
+	if err != nil {
+		m.Log.Debug("shim not examined", "agent", a.Name(), "err", err)
+	}
+	if err != nil || !dying {
+		h.dying = 0
+		return false
+	}
+	if h.dying++; h.dying > maxDying {
+		m.endHung(a, h, "it was killed, and could not end because it waited for its own view")
+	}
+	return true
 }
 
 // continueShim continues a stopped shim. It kills a shim that is stopped again and again.

@@ -13,12 +13,14 @@ import (
 // fakeWatch is a shim as its fields say.
 type fakeWatch struct {
 	stopped, silent, hung, waits     atomic.Bool
+	dying                            atomic.Bool
 	mute                             atomic.Bool  // it notes nothing
 	age                              atomic.Int64 // of its heartbeat
 	continued, pinged, looked, ended atomic.Int64
 }
 
 func (w *fakeWatch) Stopped(context.Context, *Agent) (bool, error) { return w.stopped.Load(), nil }
+func (w *fakeWatch) Dying(context.Context, *Agent) (bool, error)   { return w.dying.Load(), nil }
 func (w *fakeWatch) Continue(context.Context, *Agent) error        { w.continued.Add(1); return nil }
 func (w *fakeWatch) Forget(*Agent)                                 {}
 
@@ -136,6 +138,24 @@ func TestOnlyAShimThatHangsIsEnded(t *testing.T) {
 		w.age.Store(int64(time.Hour))
 		look(1)
 		require.Zero(t, w.pinged.Load())
+	})
+	t.Run("it was killed and ends", func(t *testing.T) {
+		w, look := start(t)
+		for range 5 {
+			w.dying.Store(true)
+			look(maxDying)
+			w.dying.Store(false)
+			look(stoppedEvery)
+		}
+		require.Zero(t, w.ended.Load())
+	})
+	t.Run("it was killed and cannot end", func(t *testing.T) {
+		w, look := start(t)
+		w.dying.Store(true)
+		w.waits.Store(true)
+		look(maxDying + 5)
+		require.EqualValues(t, 1, w.ended.Load())
+		require.Zero(t, w.pinged.Load(), "nobody would answer")
 	})
 	t.Run("its control socket hangs", func(t *testing.T) {
 		w, look := start(t)

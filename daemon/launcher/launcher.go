@@ -1,7 +1,6 @@
 package launcher
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -63,10 +62,14 @@ func (f *Fork) Start(_ context.Context, _ string, spec string) error {
 }
 
 // Alive reports whether the shim that was started for dir still runs, also if its files
-// are gone.
+// are gone. One that was killed does not, whether it can end or not.
 func (f *Fork) Alive(_ context.Context, _ string, dir string) (bool, error) {
 	pid, err := f.pid(dir)
-	return pid != 0, err
+	if err != nil || pid == 0 {
+		return false, err
+	}
+	dying, err := dying(pid)
+	return !dying && err == nil, err
 }
 
 // pid returns the process number if it still is the shim for dir, else 0: a
@@ -108,39 +111,6 @@ func old(pid int, dir string) int {
 		return 0
 	}
 	return pid
-}
-
-// born returns when a process began, in clock ticks since boot, and whether it has
-// exited and only waits for its parent (proc_pid_stat(5)). The kernel always has both,
-// unlike the command line, which is in the memory of the process.
-func born(pid int) (at uint64, over bool, err error) {
-	now, at, err := state(pid)
-	return at, now == "Z" || now == "X", err
-}
-
-// state is the letter of what a process does, and when it began.
-func state(pid int) (now string, at uint64, err error) {
-	// Not os.ReadFile, which makes three times as many system calls: polisd reads this of every
-	// shim all the time.
-	path := fmt.Sprintf("/proc/%d/stat", pid)
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return "", 0, &os.PathError{Op: "open", Path: path, Err: err}
-	}
-	defer unix.Close(fd)
-	b := make([]byte, 1024) // its 52 numbers and a name of 64 bytes fit
-	n, err := unix.Read(fd, b)
-	if err != nil {
-		return "", 0, &os.PathError{Op: "read", Path: path, Err: err}
-	}
-	b = b[:n]
-	// The name before may contain anything.
-	words := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
-	if len(words) < 20 {
-		return "", 0, fmt.Errorf("/proc/%d/stat is cut short", pid)
-	}
-	at, err = strconv.ParseUint(words[19], 10, 64)
-	return words[0], at, err
 }
 
 // Stop asks the shim to end (TERM) and kills it when ctx's deadline or grace

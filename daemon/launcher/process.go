@@ -62,14 +62,23 @@ func (p Process) Alive() bool {
 
 // Stopped reports whether a signal has stopped the process. One that is traced is not.
 func (p Process) Stopped() (bool, error) {
-	state, at, err := state(p.p.pid)
+	s, err := readStat(p.p.pid)
 	if err != nil {
 		return false, err
 	}
-	if at != p.p.born {
+	if s.at != p.p.born {
 		return false, ErrNoProcess
 	}
-	return state == "T", nil
+	return s.state == "T", nil
+}
+
+// Dying reports whether the process has been killed, or exits, and has not ended: one of its threads waits for
+// something that no signal interrupts. A process does so for a moment whenever it ends.
+func (p Process) Dying() (bool, error) {
+	if !p.Alive() {
+		return false, nil
+	}
+	return dying(p.p.pid)
 }
 
 // Continue lets it continue.

@@ -2,6 +2,7 @@ package launcher
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -62,8 +63,9 @@ func (s *Systemd) Start(ctx context.Context, agent, _ string) error {
 	})
 }
 
-// Alive reports whether the unit is active.
-func (s *Systemd) Alive(ctx context.Context, agent, _ string) (alive bool, err error) {
+// Alive reports whether the unit is active, and its main process has not been killed: systemd waits for the end of
+// one that cannot end.
+func (s *Systemd) Alive(ctx context.Context, agent, dir string) (alive bool, err error) {
 	err = s.do(ctx, func(c *dbus.Conn) error {
 		p, err := c.GetUnitPropertyContext(ctx, unit(agent), "ActiveState")
 		if err != nil {
@@ -75,7 +77,18 @@ func (s *Systemd) Alive(ctx context.Context, agent, _ string) (alive bool, err e
 		}
 		return nil
 	})
-	return alive, err
+	if err != nil || !alive {
+		return alive, err
+	}
+	p, err := s.Process(ctx, agent, dir)
+	if errors.Is(err, ErrNoProcess) { // it has none yet, or none any more
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	dying, err := p.Dying()
+	return !dying, err
 }
 
 // Names returns the agents whose units run. They are all this machine's polisd's.

@@ -11,6 +11,7 @@ import (
 
 	"polis/daemon/shim/wire"
 	"polis/fusefs"
+	"polis/fusefs/apart"
 	"polis/fusefs/overlayfs"
 	"polis/fusefs/upper"
 )
@@ -87,20 +88,22 @@ func (s *Shim) forgetOverlay() {
 	if s.Spec.Lower == "" {
 		return
 	}
-	if err := overlayfs.Forget(s.Spec.Mountpoint); err != nil {
+	forget := func() error { return overlayfs.Forget(s.Spec.Mountpoint) }
+	if err := apart.Do(s.ctx, forget); err != nil {
 		s.Log.Warn("names and memory of unused files are kept: the overlay does not forget them", "op", "trim", "err", err)
 	}
 }
 
-// mountOverlay mounts the overlay above the view.
-func (s *Shim) mountOverlay() error {
+// mountOverlay mounts the overlay above the view. The kernel uses the view meanwhile, on behalf of the caller, and this
+// process must not keep the connection while it waits for an answer: see package apart.
+func (s *Shim) mountOverlay(ctx context.Context) error {
 	sp := s.Spec
 	if sp.Lower == "" {
 		return nil
 	}
 	view := upperMount(sp)
-	err := overlayfs.Mount(overlayfs.Layers{Lower: lowerDirs(sp), Upper: filepath.Join(view, fusefs.UpperName), Work: filepath.Join(view, fusefs.WorkName), Target: sp.Mountpoint, Source: fsName(sp)})
-	if err != nil {
+	layers := overlayfs.Layers{Lower: lowerDirs(sp), Upper: filepath.Join(view, fusefs.UpperName), Work: filepath.Join(view, fusefs.WorkName), Target: sp.Mountpoint, Source: fsName(sp)}
+	if err := apart.Do(ctx, func() error { return overlayfs.Mount(layers) }); err != nil {
 		return fmt.Errorf("mount the worktree: %w", err)
 	}
 	s.onClose("overlay", func(context.Context) error { return unmountAll(sp.Mountpoint, sp) })

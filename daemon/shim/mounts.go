@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/daemon/shim/wire"
+	"polis/fusefs/fusectl"
 )
 
 // mountedBy reports whether the topmost mount at path has the given source. It reads the kernel's
@@ -26,6 +28,27 @@ func mountedBy(path, source string) (bool, error) {
 	}
 	top := at[len(at)-1]
 	return top.Source == source && (strings.HasPrefix(top.FSType, "fuse") || top.FSType == "overlay"), nil
+}
+
+// abortViews ends the FUSE connections of a dead shim that are mounted still.
+func abortViews(spec wire.Spec) error {
+	at := []string{spec.Mountpoint, upperMount(spec), gitMount(spec)}
+	all, err := mountinfo.GetMounts(func(m *mountinfo.Info) (skip, stop bool) {
+		view := strings.HasPrefix(m.FSType, "fuse") && m.Source == fsName(spec) && slices.Contains(at, m.Mountpoint)
+		return !view && !wire.IsSnapshot(m.FSType, m.Source, spec.RunDir), false
+	})
+	if err != nil {
+		return fmt.Errorf("read mounts: %w", err)
+	}
+	var errs []error
+	for _, m := range all {
+		c, err := fusectl.OpenMounted(m)
+		if err == nil {
+			err = errors.Join(c.Abort(), c.Close())
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 // unmountSnapshots unmounts a snapshot of this agent, "" for all, wherever they are.

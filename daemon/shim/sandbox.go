@@ -112,9 +112,10 @@ func writeResolvConf(spec wire.Spec, server string) error {
 }
 
 // Cleanup removes what a dead shim of this agent left: sandbox, control group, mounts, sockets.
-// It is idempotent and also runs before a shim starts.
+// It is idempotent and also runs before a shim starts. The connections are ended first: what waits for an answer of
+// the dead shim does not end otherwise, be it a process of the agent or a thread of the shim.
 func Cleanup(ctx context.Context, spec wire.Spec) error {
-	errs := []error{sandbox.Cleanup(ctx, stateDir(spec), sandboxID(spec), rootfsDir(spec), spec.CgroupPath), removeGroup(ctx, spec)}
+	errs := []error{abortViews(spec), sandbox.Cleanup(ctx, stateDir(spec), sandboxID(spec), rootfsDir(spec), spec.CgroupPath), removeGroup(ctx, spec)}
 	for _, m := range []string{spec.Mountpoint, upperMount(spec), gitMount(spec)} {
 		errs = append(errs, unmountAll(m, spec))
 	}

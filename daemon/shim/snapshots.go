@@ -2,19 +2,13 @@ package shim
 
 import (
 	"cmp"
-	"context"
 	"errors"
-	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"sync"
-	"time"
-
-	"golang.org/x/sys/unix"
 
 	"polis/daemon/api"
 	"polis/daemon/cas"
@@ -41,10 +35,10 @@ type mountKey struct {
 
 type mountedTree struct {
 	mountKey
-	at   string   // its directory, on the host
-	made bool     // that is the shim's own
-	n    int      // entries
-	conn []uint32 // the number of its FUSE connection
+	at   string                // its directory, on the host
+	made bool                  // that is the shim's own
+	n    int                   // entries
+	conn []*fusectl.Connection // guarded by snapshots.mu once it is in the list
 	fs   *storedtree.FS
 	// cleared is closed when it is served no more, its directory is gone, and it is in no list.
 	cleared chan struct{}
@@ -151,7 +145,7 @@ func (s *Shim) mountSnapshot(req wire.MountRequest) (wire.Mounted, error) {
 	}
 	if err := attach(t, req, store, entries); err != nil {
 		// One that failed halfway is still there.
-		err = errors.Join(err, s.detachSnapshot(t), store.Close())
+		err = errors.Join(err, s.detachSnapshot(t), t.closeConnections(), store.Close())
 		if t.made {
 			err = errors.Join(err, removeIfThere(t.at))
 		}
@@ -178,6 +172,9 @@ func (s *Shim) mountSnapshot(req wire.MountRequest) (wire.Mounted, error) {
 		}
 		m.mu.Lock() // the last step: only then it may be mounted again
 		delete(m.all, t.mountKey)
+		if err := t.closeConnections(); err != nil {
+			s.Log.Warn("connection of a snapshot not closed", "snapshot", t.id, "err", err)
+		}
 		m.mu.Unlock()
 		return nil
 	})
@@ -213,86 +210,4 @@ func (s *Shim) snapshotDir(k mountKey) string {
 		return filepath.Join(s.insideDir(), filepath.Base(wire.SnapshotsPath), k.id)
 	}
 	return filepath.Join(snapshotsDir(s.Spec), k.id)
-}
-
-// detachSnapshot unmounts a snapshot, also while it is in use.
-func (s *Shim) detachSnapshot(t *mountedTree) error {
-	if t.inside {
-		return detachInside(t)
-	}
-	return unmountSnapshots(s.Spec, t.id)
-}
-
-// attachSnapshot mounts a tree. The directory is opened without following a link, and the mount is made on what
-// was opened: its path can lead elsewhere a moment later.
-func (s *Shim) attachSnapshot(t *mountedTree, req wire.MountRequest, store *cas.Objects, entries []storedtree.Entry) error {
-	fd, err := unix.Openat2(unix.AT_FDCWD, t.at, &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
-	if err != nil {
-		return api.Errorf(api.CodeBadRequest, "open %s: %w", t.at, err).WithHint("give an empty directory, by a path without symbolic links")
-	}
-	dir := os.NewFile(uintptr(fd), t.at)
-	defer dir.Close()
-	switch names, err := dir.Readdirnames(1); {
-	case len(names) > 0:
-		return api.Errorf(api.CodeBadState, "%s is not empty", t.at).WithHint("give an empty directory, by a path without symbolic links")
-	case err != nil && !errors.Is(err, io.EOF):
-		return err
-	}
-	c := s.treeConfig(req, store, entries)
-	c.RootGID, c.RootMode = uint32(s.Spec.SocketGID), 0o750
-	c.Mountpoint, c.FsName = fmt.Sprintf("/proc/self/fd/%d", fd), wire.SnapshotSource(s.Spec.RunDir, req.ID)
-	if t.fs, err = storedtree.Mount(c); err != nil {
-		return err
-	}
-	mounts, err := snapshotsMounted(s.Spec, req.ID)
-	for _, m := range mounts {
-		t.conn = append(t.conn, uint32(m.Minor))
-	}
-	return err
-}
-
-// busyTime is how long a snapshot that was unmounted may still be in use before its connection is ended.
-const busyTime = time.Second
-
-// unmountSnapshot unmounts a snapshot and waits until it is not served any more. A program that still uses it
-// gets ENOTCONN.
-func (s *Shim) unmountSnapshot(ctx context.Context, t *mountedTree) error {
-	s.snapshots.turn.Lock()
-	defer s.snapshots.turn.Unlock()
-	if err := s.detachSnapshot(t); err != nil {
-		return err
-	}
-	wait := func(limit time.Duration) error {
-		ctx, cancel := context.WithTimeout(ctx, limit)
-		defer cancel()
-		if err := t.fs.Wait(ctx); err != nil {
-			return err
-		}
-		select {
-		case <-t.cleared:
-			return nil
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-	if wait(busyTime) == nil {
-		return nil
-	}
-	for _, id := range t.conn {
-		if err := fusectl.Abort(id); err != nil {
-			return err
-		}
-	}
-	return wait(undoTime)
-}
-
-// openSnapshots undoes all mounts of snapshots when the shim ends.
-func (s *Shim) openSnapshots() {
-	s.onClose("mounts of snapshots", func(ctx context.Context) error {
-		var errs []error
-		for _, t := range append(s.snapshots.trees(false), s.snapshots.trees(true)...) {
-			errs = append(errs, s.unmountSnapshot(ctx, t))
-		}
-		return errors.Join(errs...)
-	})
 }

@@ -12,6 +12,7 @@ import (
 	"polis/daemon/cas"
 	"polis/daemon/shim/wire"
 	"polis/fusefs"
+	"polis/fusefs/fusectl"
 	"polis/fusefs/storedtree"
 	"polis/fusefs/view"
 )
@@ -71,12 +72,12 @@ func (s *Shim) attachInside(t *mountedTree, req wire.MountRequest, store *cas.Ob
 	c.RootGID, c.RootMode, c.MaxOpen = c.GID, 0o755, maxInsideOpen
 	c.Mountpoint, c.FsName = wire.InsideSnapshot(t.id), "polis-snapshot:"+t.id
 	c.Rules = snapshotRules{Stored: view.Stored{Guard: s.views.guard}, audit: s.auditor()}
-	root := -1
+	var st unix.Statx_t
 	c.Enter = func(mount func() error) error {
 		return s.sandbox.InMounts(func() error {
 			err := mount()
-			if err == nil {
-				root, err = unix.Open(c.Mountpoint, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+			if err == nil { // what the kernel knows: it asks no server for it
+				err = unix.Statx(unix.AT_FDCWD, c.Mountpoint, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT|unix.AT_STATX_DONT_SYNC, 0, &st)
 			}
 			return err
 		})
@@ -85,12 +86,11 @@ func (s *Shim) attachInside(t *mountedTree, req wire.MountRequest, store *cas.Ob
 	if t.fs, err = storedtree.Mount(c); err != nil {
 		return fmt.Errorf("mount snapshot %s in the sandbox: %w", t.id, err)
 	}
-	defer unix.Close(root)
-	var st unix.Stat_t
-	if err := unix.Fstat(root, &st); err != nil {
+	conn, err := fusectl.Open(st.Dev_minor)
+	if err != nil {
 		return fmt.Errorf("mount snapshot %s in the sandbox: %w", t.id, err)
 	}
-	t.conn = []uint32{unix.Minor(st.Dev)}
+	t.conn = append(t.conn, conn)
 	return nil
 }
 

@@ -172,7 +172,7 @@ func (s *Shim) openTree(ctx context.Context, v *views, root *os.File) error {
 	if err != nil {
 		return err
 	}
-	return s.mountOverlay()
+	return s.mountOverlay(ctx)
 }
 
 // stillOpen returns the files that are open although the rules or leases forbid it. It may be

@@ -233,8 +233,11 @@ func endWithDeferred(t *testing.T, over func(*Options)) {
 	require.Eventually(t, func() bool { return c.Deferred() == 1 }, 20*time.Second, time.Millisecond)
 	var st unix.Stat_t
 	require.NoError(t, unix.Stat(dir, &st))
-	require.NoError(t, fusectl.Abort(unix.Minor(st.Dev)))
-	err := <-ended
+	ctl, err := fusectl.Open(unix.Minor(st.Dev))
+	require.NoError(t, err)
+	require.NoError(t, ctl.Abort())
+	require.NoError(t, ctl.Close())
+	err = <-ended
 	require.True(t, errors.Is(err, syscall.ENOTCONN) || errors.Is(err, syscall.ECONNABORTED), err)
 	<-c.Done()
 	require.Zero(t, c.Deferred())

@@ -16,7 +16,7 @@ import (
 type ring struct {
 	fd     int    // until enable
 	number uint32 // since then
-	rings  []byte // both rings, one mapping
+	rings  []byte // both rings
 	sqes   []byte
 	sqHead *uint32 // moved by the kernel when it has taken, and executed, a submission
 	sqTail *uint32
@@ -36,8 +36,7 @@ const (
 	setupSQE128       = 1 << 10
 	setupSingleIssuer = 1 << 12
 	setupDeferTaskrun = 1 << 13
-
-	featSingleMmap = 1 << 0
+	setupNoMmap       = 1 << 14
 
 	enterGetEvents = 1 << 0
 	enterExtArg    = 1 << 3
@@ -46,14 +45,11 @@ const (
 
 	registerEnableRings = 12
 	registerRingFDs     = 20
-
-	offRings = 0
-	offSQEs  = 0x10000000
 )
 
 type ringOffsets struct {
 	head, tail, ringMask, ringEntries, a, b, c, _ uint32 // sq: flags, dropped, array; cq: overflow, cqes, flags
-	_                                             uint64
+	memory                                        uint64 // sq: of the submissions; cq: of both rings
 }
 
 type ringParams struct {
@@ -84,27 +80,28 @@ type cqe struct {
 
 // newRing makes a ring without submissions. completions is how many of them it keeps at least; the
 // kernel keeps more, at a cost.
+//
+// Its memory is of this process. A mapping of the ring would keep it, and with it the connection, until the
+// last thread of a killed process has ended, which can be one that waits for the connection: see package apart.
 func newRing(completions uint32) (*ring, error) {
-	p := ringParams{flags: setupDisabled | setupSQE128 | setupSingleIssuer | setupDeferTaskrun}
+	p := ringParams{flags: setupDisabled | setupSQE128 | setupSingleIssuer | setupDeferTaskrun | setupNoMmap}
 	if completions > 1 {
 		p.flags |= setupCQSize
 		p.cqEntries = completions
 	}
+	r := &ring{fd: -1}
+	err := r.allocate(int(completions))
+	if err != nil {
+		return nil, fmt.Errorf("memory of a ring: %w", errAnd(err, r.close()))
+	}
+	p.cq.memory, p.sq.memory = uint64(addressOf(r.rings)), uint64(addressOf(r.sqes))
 	fd, _, e := unix.Syscall(unix.SYS_IO_URING_SETUP, 1, uintptr(unsafe.Pointer(&p)), 0)
 	if e != 0 {
-		return nil, os.NewSyscallError("io_uring_setup", e)
+		return nil, errAnd(os.NewSyscallError("io_uring_setup", e), r.close())
 	}
-	r := &ring{fd: int(fd)}
-	if p.features&featSingleMmap == 0 {
-		return nil, errAnd(r.close(), unix.EOPNOTSUPP)
-	}
-	size := max(int(p.sq.c)+4*int(p.sqEntries), int(p.cq.b)+sizeOf[cqe]()*int(p.cqEntries))
-	var err error
-	if r.rings, err = r.mmap(offRings, size); err == nil {
-		r.sqes, err = r.mmap(offSQEs, sizeOf[sqe]()*int(p.sqEntries))
-	}
-	if err != nil {
-		return nil, fmt.Errorf("map a ring: %w", errAnd(err, r.close()))
+	r.fd = int(fd)
+	if size := max(int(p.sq.c)+4*int(p.sqEntries), int(p.cq.b)+sizeOf[cqe]()*int(p.cqEntries)); size > len(r.rings) || p.sqEntries != 1 {
+		return nil, errAnd(unix.EOPNOTSUPP, r.close())
 	}
 	at := func(off uint32) *uint32 { return (*uint32)(unsafe.Pointer(&r.rings[off])) }
 	r.sqHead, r.sqTail, r.cqHead, r.cqTail = at(p.sq.head), at(p.sq.tail), at(p.cq.head), at(p.cq.tail)
@@ -113,9 +110,18 @@ func newRing(completions uint32) (*ring, error) {
 	return r, nil
 }
 
-func (r *ring) mmap(off int64, size int) ([]byte, error) {
-	return unix.Mmap(r.fd, off, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_POPULATE)
+// allocate maps memory for one submission and so many completions, of which the kernel makes a power of two, at
+// least two, and what it needs beside them.
+func (r *ring) allocate(completions int) (err error) {
+	const beside = 512
+	size := (beside + 2*sizeOf[cqe]()*max(completions, 2) + page - 1) &^ (page - 1)
+	if r.rings, err = unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_POPULATE); err == nil {
+		r.sqes, err = unix.Mmap(-1, 0, page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_POPULATE)
+	}
+	return err
 }
+
+func addressOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 
 // enable makes the calling thread the one that uses the ring. It gets a number of
 // the thread's own, so that rings take no descriptors.

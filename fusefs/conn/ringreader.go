@@ -1,6 +1,7 @@
 package conn
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"polis/fusefs/apart"
 )
 
 // Requests by io_uring (Documentation/filesystems/fuse/fuse-io-uring.rst): each processor has a
@@ -174,9 +177,12 @@ func (c *Conn) pinToCPU(cpu int) {
 // ask triggers a request on a processor. The kernel gives a new entry no request that waits in its
 // queue already, only the next one; with the answer to that it sends the rest.
 func (c *Conn) ask(cpu int) {
-	c.pinToCPU(cpu)
-	var st unix.Statfs_t
-	if err := unix.Statfs(c.opts.Mountpoint, &st); err != nil {
+	err := apart.Do(context.Background(), func() error { // it ends with the connection at the latest
+		c.pinToCPU(cpu)
+		var st unix.Statfs_t
+		return unix.Statfs(c.opts.Mountpoint, &st)
+	})
+	if err != nil {
 		c.log.Debug("nothing was asked", slog.String("op", "statfs"), slog.Any("err", err))
 	}
 }

@@ -7,52 +7,64 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 )
 
-// Abort ends a connection: every caller that waits gets ENOTCONN, or ECONNABORTED, and the
-// server ENODEV. A connection that is not there is no error.
-func Abort(id uint32) error {
-	err := with(id, "abort", unix.O_WRONLY, func(fd int) error {
-		_, err := unix.Write(fd, []byte("1"))
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("abort FUSE connection %d: %w", id, err)
-	}
-	return nil
+// Connection is one connection. It holds the directory of the connection, so that neither fusectl has
+// to be mounted at each look, which costs the more the more connections there are, nor the number can
+// become another connection's.
+type Connection struct {
+	id uint32
+	fd int
 }
 
-// Meter counts the requests of one connection that have no answer yet. It holds the directory of
-// the connection, so that neither fusectl has to be mounted at each look, which costs the more
-// the more connections there are, nor the number can become another connection's.
-type Meter struct{ fd int }
-
-// OpenMeter opens the count of a connection. A connection that is not there has no requests.
-func OpenMeter(id uint32) (*Meter, error) {
-	m := &Meter{fd: -1}
-	err := with(id, ".", unix.O_PATH|unix.O_DIRECTORY, func(fd int) (err error) {
-		m.fd, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
-		return err
-	})
+// Open opens the connection that has the number now. The caller must know that this is the one that it
+// means: its mount exists before and afterwards (see OpenMounted). A connection that is not there has no
+// requests, and ends without an error.
+func Open(id uint32) (*Connection, error) {
+	c := &Connection{id: id, fd: -1}
+	root, err := open()
 	if err != nil {
-		return nil, fmt.Errorf("open what waits for FUSE connection %d: %w", id, err)
+		return nil, err
 	}
-	return m, nil
+	defer unix.Close(root)
+	c.fd, err = unix.Openat(root, strconv.FormatUint(uint64(id), 10), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil && !errors.Is(err, unix.ENOENT) {
+		return nil, fmt.Errorf("open FUSE connection %d: %w", id, err)
+	}
+	return c, nil
 }
 
-// Waiting returns the count; 0 when the connection has ended.
-func (m *Meter) Waiting() (int, error) {
-	if m.fd < 0 {
-		return 0, nil
+// OpenMounted opens the connection of a mount of this mount namespace (proc_pid_mountinfo(5)). If the mount has
+// gone meanwhile the connection is not there.
+func OpenMounted(m *mountinfo.Info) (*Connection, error) {
+	c, err := Open(uint32(m.Minor))
+	if err != nil {
+		return nil, err
 	}
+	again, err := mountinfo.GetMounts(func(now *mountinfo.Info) (skip, stop bool) {
+		return now.ID != m.ID || now.Minor != m.Minor || now.FSType != m.FSType || now.Source != m.Source || now.Mountpoint != m.Mountpoint, false
+	})
+	if err == nil && len(again) > 0 {
+		return c, nil
+	}
+	cerr := c.Close()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("read mounts: %w", err), cerr)
+	}
+	return c, cerr
+}
+
+// ID is the number of the connection.
+func (c *Connection) ID() uint32 { return c.id }
+
+// Waiting returns the number of requests that have no answer yet; 0 when the connection has ended.
+func (c *Connection) Waiting() (int, error) {
 	// The file has no offset to go back to.
-	fd, err := unix.Openat(m.fd, "waiting", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if errors.Is(err, unix.ENOENT) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, fmt.Errorf("open what waits for a FUSE connection: %w", err)
+	fd, err := c.open("waiting", unix.O_RDONLY)
+	if err != nil || fd < 0 {
+		return 0, err
 	}
 	defer unix.Close(fd)
 	var buf [32]byte
@@ -63,31 +75,43 @@ func (m *Meter) Waiting() (int, error) {
 	return strconv.Atoi(strings.TrimSpace(string(buf[:n])))
 }
 
-// Close closes the descriptor.
-func (m *Meter) Close() error {
-	if m.fd < 0 {
-		return nil
-	}
-	fd := m.fd
-	m.fd = -1
-	return os.NewSyscallError("close", unix.Close(fd))
-}
-
-func with(id uint32, name string, flags int, f func(fd int) error) error {
-	root, err := open()
-	if err != nil {
-		return err
-	}
-	defer unix.Close(root)
-	fd, err := unix.Openat(root, strconv.FormatUint(uint64(id), 10)+"/"+name, flags|unix.O_CLOEXEC, 0)
-	if errors.Is(err, unix.ENOENT) {
-		return nil
-	}
-	if err != nil {
+// Abort ends the connection: every caller that waits gets ENOTCONN, or ECONNABORTED, and the server
+// ENODEV.
+func (c *Connection) Abort() error {
+	fd, err := c.open("abort", unix.O_WRONLY)
+	if err != nil || fd < 0 {
 		return err
 	}
 	defer unix.Close(fd)
-	return f(fd)
+	if _, err = unix.Write(fd, []byte("1")); err != nil {
+		return fmt.Errorf("abort FUSE connection %d: %w", c.id, err)
+	}
+	return nil
+}
+
+// open opens a file of the connection; -1 if the connection has ended.
+func (c *Connection) open(name string, flags int) (int, error) {
+	if c.fd < 0 {
+		return -1, nil
+	}
+	fd, err := unix.Openat(c.fd, name, flags|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ENOENT) {
+		return -1, nil
+	}
+	if err != nil {
+		return -1, fmt.Errorf("open %s of FUSE connection %d: %w", name, c.id, err)
+	}
+	return fd, nil
+}
+
+// Close closes the descriptor. The connection remains.
+func (c *Connection) Close() error {
+	if c.fd < 0 {
+		return nil
+	}
+	fd := c.fd
+	c.fd = -1
+	return os.NewSyscallError("close", unix.Close(fd))
 }
 
 // open returns a descriptor of a detached mount of fusectl.

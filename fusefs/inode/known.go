@@ -59,6 +59,13 @@ func (t *Table) SetNameless(n *Node, path string) {
 	}
 }
 
+// Again counts one more look-up of a node.
+func (t *Table) Again(n *Node) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n.lookups++
+}
+
 // All is a copy of the table.
 func (t *Table) All() []*Node {
 	t.mu.RLock()

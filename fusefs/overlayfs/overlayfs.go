@@ -43,7 +43,7 @@ func Mount(l Layers) error {
 				return fmt.Errorf("configure the overlay: %w", &fs.PathError{Op: "open", Path: path, Err: err})
 			}
 			defer unix.Close(dir)
-			fds = append(fds, fmt.Sprintf("/proc/self/fd/%d", dir))
+			fds = append(fds, fmt.Sprintf("/proc/thread-self/fd/%d", dir)) // the caller can be a thread with descriptors of its own
 		}
 		if err := unix.FsconfigSetString(ctx, layer.option, strings.Join(fds, ":")); err != nil {
 			return fmt.Errorf("configure the overlay: %s %q: %w", layer.option, layer.paths, reason(ctx, err))

@@ -17,6 +17,7 @@ import (
 	"polis/fusefs"
 	"polis/fusefs/overlayfs"
 	"polis/fusefs/upper"
+	"polis/internal/kmsg"
 	"polis/internal/need"
 )
 
@@ -26,10 +27,16 @@ type asked struct {
 	log      []string
 	recorded []string                 // without copies
 	deny     map[string]syscall.Errno // by path
+	route    func(path string) int
 }
 
-func (g *asked) Visible(string, bool) bool                   { return true }
-func (g *asked) Route(string) int                            { return 0 }
+func (g *asked) Visible(string, bool) bool { return true }
+func (g *asked) Route(path string) int {
+	if g.route == nil {
+		return 0
+	}
+	return g.route(path)
+}
 func (g *asked) Xattr(string, string) ([]byte, bool)         { return nil, false }
 func (g *asked) Count(fusefs.Op, bool, syscall.Errno, int64) {}
 func (g *asked) Generation() uint64                          { return 0 }
@@ -99,11 +106,23 @@ type stack struct {
 
 func (s *stack) in(name string) string { return filepath.Join(s.at, name) }
 
+// dirFD opens a directory until the end of the test.
+func dirFD(t testing.TB, path string) int {
+	t.Helper()
+	d, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { unix.Close(d) })
+	return d
+}
+
+func inodeOf(fi os.FileInfo) uint64 { return fi.Sys().(*syscall.Stat_t).Ino }
+
 // mount puts an overlay above a view of an empty directory, with files below.
-func mount(t testing.TB, files map[string]string) *stack {
+func mount(t testing.TB, files map[string]string, change ...func(*asked, *fusefs.Config)) *stack {
 	t.Helper()
 	need.Root(t)
 	need.Device(t, "/dev/fuse")
+	kmsg.NoWarnings(t)
 	dir := t.TempDir()
 	s := &stack{g: &asked{deny: map[string]syscall.Errno{}}, lower: filepath.Join(dir, "lower"), upper: filepath.Join(dir, "own"), work: filepath.Join(dir, "work"), at: filepath.Join(dir, "at"), view: filepath.Join(dir, "hidden", "view")}
 	for _, d := range []string{s.lower, s.upper, s.work, s.at} {
@@ -114,21 +133,19 @@ func mount(t testing.TB, files map[string]string) *stack {
 		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(s.lower, name)), 0o755))
 		require.NoError(t, os.WriteFile(filepath.Join(s.lower, name), []byte(text), 0o644))
 	}
-	fd := func(path string) int {
-		d, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		require.NoError(t, err)
-		t.Cleanup(func() { unix.Close(d) })
-		return d
-	}
-	root, work := fd(s.upper), fd(s.work)
+	root, work := dirFD(t, s.upper), dirFD(t, s.work)
 	var err error
-	s.tree, err = overlayfs.NewTree(root, fd(s.lower))
+	s.tree, err = overlayfs.NewTree(root, dirFD(t, s.lower))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.tree.Close()) })
 	guard, err := upper.New(s.g, s.tree, work)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, guard.Close()) })
-	s.fs, err = fusefs.New(fusefs.Config{Roots: []int{root}, Work: work, Guard: guard, Mountpoint: s.view, FsName: "polis-test"})
+	cfg := fusefs.Config{Roots: []int{root}, Work: work, Guard: guard, Mountpoint: s.view, FsName: "polis-test"}
+	for _, f := range change {
+		f(s.g, &cfg)
+	}
+	s.fs, err = fusefs.New(cfg)
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
