@@ -51,7 +51,7 @@ func (s *Shim) startMain(_ context.Context, req wire.StartRequest) error {
 		}
 	}, func(m *session) {
 		s.stepping.CompareAndSwap(m, nil)
-		s.leftRunning(since)
+		s.leftRunning(since, req.Task)
 		s.awaitOOM(m.code)
 		s.keepExit(m)
 	})
