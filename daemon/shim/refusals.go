@@ -1,6 +1,7 @@
 package shim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,12 +30,16 @@ const (
 // openRefusals subscribes to the agent's connections that the rules refuse.
 func (s *Shim) openRefusals(g netbridge.Gate) error {
 	r := &netbridge.Refusals{Addr: g.Addr, Log: s.Log}
+	u := &unlogged{s: s, gate: g}
 	asks := &egressAsks{s: s, queue: r, held: map[flow]bool{}, denied: map[string]time.Time{}}
 	r.Hold = asks.hold
 	if err := r.Open(); err != nil {
 		return err
 	}
-	s.network.onClose("refusals of the network", func(context.Context) error { return errors.Join(g.LogTo(0), r.Close()) })
+	s.network.onClose("refusals of the network", func(context.Context) error {
+		u.count()
+		return errors.Join(g.LogTo(0), r.Close())
+	})
 	s.egress.queue = r.Queue
 	if err := g.LogTo(r.Queue); errors.Is(err, netbridge.ErrNoQueue) {
 		s.Log.Warn("refused connections are not logged", "op", "net.refuse", "err", err)
@@ -43,7 +48,11 @@ func (s *Shim) openRefusals(g netbridge.Gate) error {
 		return err
 	}
 	s.group.Go(func() error {
-		if err := r.Run(s.ctx, s.refusedConnection); err != nil {
+		report := func(r netbridge.Refusal) {
+			s.refusedConnection(r)
+			u.later()
+		}
+		if err := r.Run(s.ctx, report); err != nil {
 			s.Log.Error("refused connections are no longer logged, and fail late", "op", "net.refuse", "err", err)
 		}
 		return nil
@@ -56,29 +65,23 @@ func (s *Shim) refusedName(a netbridge.Asked, addr netip.Addr, why string) {
 	if s.opens != nil && s.recording.Load() && !addr.IsValid() {
 		s.opens.Note(0, api.Open{Op: wire.OpResolveDenied, Path: a.Name})
 	}
-	if !s.egressDenials.pass(time.Now()) {
-		return
-	}
-	d := view.Denial{Time: time.Now(), Op: "name lookup", Path: a.Name, Code: string(api.CodeEgressDenied), Errno: "NXDOMAIN", Rule: why,
+	_, domain, _ := strings.Cut(a.Name, ".")
+	d := view.Denial{Time: time.Now(), Op: "name lookup", Path: a.Name, Within: cmp.Or(domain, a.Name), Code: string(api.CodeEgressDenied), Errno: "NXDOMAIN", Rule: why,
 		Hint: s.egressHint(a.Name)}
 	if addr.IsValid() {
 		d.Path += " (" + addr.String() + ")"
 		d.Hint = s.addrHint(addr)
 	}
-	d.Pid, d.Program = s.whoHas(a.Proto, a.From, netbridge.DNSAddr())
-	s.denied(d)
+	s.deniedBy(d, func(d *view.Denial) { d.Pid, d.Program = s.whoHas(a.Proto, a.From, netbridge.DNSAddr()) })
 }
 
 // refusedConnection records a refused connection. The program still waits for its result.
 func (s *Shim) refusedConnection(r netbridge.Refusal) {
-	if !s.egressDenials.pass(time.Now()) {
-		return
-	}
 	to := r.Remote.String()
 	if r.Remote.Port() == 0 {
 		to = r.Remote.Addr().String()
 	}
-	d := view.Denial{Time: time.Now(), Op: r.Proto + " connection", Path: to, Code: string(api.CodeEgressDenied), Errno: "EHOSTUNREACH",
+	d := view.Denial{Time: time.Now(), Op: r.Proto + " connection", Path: to, Within: r.Remote.Addr().String(), Code: string(api.CodeEgressDenied), Errno: "EHOSTUNREACH",
 		Rule: "the agent's egress is " + describe(s.egress.egress())}
 	if r.Proto == "tcp" {
 		d.Errno = "ECONNREFUSED"
@@ -100,8 +103,12 @@ func (s *Shim) refusedConnection(r netbridge.Refusal) {
 	} else {
 		d.Hint = s.addrHint(r.Remote.Addr())
 	}
-	d.Pid, d.Program = s.whoHas(r.Proto, r.Local, r.Remote)
-	s.denied(d)
+	s.deniedBy(d, s.sender(r))
+}
+
+// sender finds the process that a refused packet is of.
+func (s *Shim) sender(r netbridge.Refusal) func(*view.Denial) {
+	return func(d *view.Denial) { d.Pid, d.Program = s.whoHas(r.Proto, r.Local, r.Remote) }
 }
 
 // egressHint returns how to allow a name or an address.

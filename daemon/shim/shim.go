@@ -24,6 +24,7 @@ import (
 	"polis/daemon/shim/heap"
 	"polis/daemon/shim/leftover"
 	"polis/daemon/shim/opens"
+	"polis/daemon/shim/tally"
 	"polis/daemon/shim/wire"
 	"polis/fusefs/changed"
 	"polis/fusefs/ignore"
@@ -69,11 +70,11 @@ type Shim struct {
 	// vars is Spec.Vars, until the variables are changed.
 	vars atomic.Pointer[[]string]
 
-	gitDenials    limit
-	egressDenials limit
+	tally         *tally.Tally
 	hostPorts     *hostPorts // nil in the host's network
 	models        models
-	callDenials   limit
+	senders       sync.Mutex // held while it is found who sends a request to a model
+	probeEvents   limit
 	statusUpdates limit
 	leaseWaits    leaseWaits
 	kept          keptCounters
@@ -87,7 +88,7 @@ type Shim struct {
 	gitPrograms []os.FileInfo
 	// questionEvents bounds the events of new and withdrawn questions.
 	questionEvents limit
-	ignoreDenials  limit
+	omitting       atomic.Bool  // some are left out, which is reported soon
 	egress         *egressGuard // nil if the agent's network has no gate
 
 	// stepping is the main command while it runs, if it is a task.
@@ -99,6 +100,7 @@ type Shim struct {
 	raw       *logFile // nil until a command has a stream
 	mainStart time.Time
 	task      mainTask
+	lastTask  string // the task that began last; "" if none did
 	oom       oomState
 	late      chan string   // receives a path that a program of the agent waited for
 	oomSeen   chan struct{} // receives a value for each kill for memory
@@ -117,6 +119,7 @@ func (s *Shim) Open(ctx context.Context) (err error) {
 	s.started, s.stopping, s.listening = time.Now(), make(chan struct{}), map[netbridge.Port]bool{}
 	s.live = newLive(&s.Spec)
 	s.vars.Store(&s.Spec.Vars)
+	s.lastTask = s.Spec.LastTask
 	s.oomSeen, s.late = make(chan struct{}, 1), make(chan string, 1)
 	s.changes = changed.New()
 	s.events = events.New(uint64(s.started.UnixNano()))
@@ -126,6 +129,9 @@ func (s *Shim) Open(ctx context.Context) (err error) {
 			return true
 		}
 		return false
+	}
+	if err := s.openDenials(); err != nil {
+		return api.Errorf(api.CodeInternal, "%w", err)
 	}
 	group, gctx := errgroup.WithContext(context.WithoutCancel(ctx))
 	gctx, cancel := context.WithCancelCause(gctx)
@@ -162,6 +168,7 @@ func (s *Shim) Open(ctx context.Context) (err error) {
 	if err := s.openApprovals(); err != nil {
 		return err
 	}
+	s.group.Go(func() error { s.tally.Run(s.ctx); return nil })
 	if s.out, err = openLog(s.Spec.LogDir, OutputLog, s.Spec.LogBytes); err != nil {
 		return api.Errorf(api.CodeInternal, "%w", err)
 	}
