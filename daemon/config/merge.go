@@ -150,8 +150,11 @@ func (c *Config) checkMerge() error {
 		case r.Batch != nil && (*r.Batch < 1 || *r.Batch > maxBatch):
 			return bad(table+".batch", *r.Batch, fmt.Sprintf("must be from 1 to %d", maxBatch))
 		}
-		if err := checkGlobs(r.Protected); err != nil {
-			return bad(table+".protected", len(r.Protected), err.Error())
+		if len(r.Protected) > maxProtected {
+			return bad(table+".protected", len(r.Protected), fmt.Sprintf("at most %d patterns", maxProtected))
+		}
+		if err := checkRuleList(table+".protected", r.Protected); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -1,11 +1,5 @@
 package config
 
-import (
-	"fmt"
-
-	"polis/fusefs/policy/glob"
-)
-
 // maxProtected bounds merge.protected.
 const maxProtected = 1000
 
@@ -26,17 +20,4 @@ func DefaultProtected() []string {
 		".gitlab-ci.yml", ".circleci",
 		".claude/settings.json", ".mcp.json", // commands of agents' own programs
 	}
-}
-
-// checkGlobs returns an error that names the first malformed pattern of a list.
-func checkGlobs(globs []string) error {
-	if len(globs) > maxProtected {
-		return fmt.Errorf("%d patterns: at most %d", len(globs), maxProtected)
-	}
-	for _, g := range globs {
-		if _, err := glob.Compile(g); err != nil {
-			return fmt.Errorf("pattern %q: %w", g, err)
-		}
-	}
-	return nil
 }
