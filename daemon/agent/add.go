@@ -95,14 +95,7 @@ func (m *Manager) reserve(ctx context.Context, req api.AddRequest, of *store.Wor
 	if err != nil {
 		return nil, err
 	}
-	if err := checkAdd(req); err != nil {
-		return nil, err
-	}
-	parent := ""
-	if of != nil {
-		parent = of.Parent
-	}
-	if err := m.checkBrackets(ctx, ws, pol, req.Role, m.sight(parent)); err != nil {
+	if err := cmp.Or(checkAdd(req), m.checkBrackets(ctx, ws, pol, req.Role, m.sight(of))); err != nil {
 		return nil, err
 	}
 	if err := m.reachable(c, req.Role, typ, config.Own{Egress: req.Egress, HostPorts: req.HostPorts}); err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/config"
+	"polis/daemon/store"
 	"polis/fusefs/policy"
 	"polis/fusefs/policy/glob"
 )
@@ -19,7 +20,7 @@ func lists(p api.Policy) map[string][]string {
 	return map[string][]string{"read": p.Read, "write": p.Write, "ask": p.Ask, "deny": p.Deny, "hide": p.Hide, "exclusive": p.Exclusive}
 }
 
-// checkNegated refuses rules among added ones that take nothing back: no rule before them names what
+// checkNegated refuses rules among added ones that negate nothing: no rule before them names what
 // they name, so that they would withhold, or permit, nothing.
 func checkNegated(p, added api.Policy) error {
 	all, want := lists(p), lists(added)
@@ -111,13 +112,13 @@ func (m *Manager) checkBrackets(ctx context.Context, w *Workspace, p api.Policy,
 	return nil
 }
 
-// sight returns what the agent of a name sees of the project: all if there is none.
-func (m *Manager) sight(name string) func(path string) bool {
+// sight returns what the agent that makes a worker sees of the project; nil: all of it.
+func (m *Manager) sight(of *store.Worker) func(path string) bool {
 	none := func(string) bool { return false }
-	if name == "" {
+	if of == nil || of.Parent == "" {
 		return nil
 	}
-	a, err := m.lookup(name)
+	a, err := m.lookup(of.Parent)
 	if err != nil {
 		return none
 	}

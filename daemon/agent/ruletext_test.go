@@ -8,6 +8,7 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/config"
+	"polis/daemon/store"
 )
 
 // refusedRule requires the refusal of a rule, with the form that says what was meant.
@@ -79,7 +80,7 @@ func TestWorkersRuleIsComparedWithWhatTheParentSees(t *testing.T) {
 	defer w.Close()
 	_, err := w.Add(t.Context(), api.AddRequest{Name: "a1", BaseType: "custom", Policy: &api.Policy{Hide: []string{"hidden/"}}})
 	require.NoError(t, err)
-	sees := w.sight("a1")
+	sees := w.sight(&store.Worker{Parent: "a1"})
 	w.k.files = []string{"hidden/[k]", "app/[id]/page"}
 	ws, err := w.Workspace("")
 	require.NoError(t, err)

@@ -9,9 +9,9 @@ import (
 	"polis/fusefs/policy/glob"
 )
 
-// IdleRule is the error for a rule that begins with "!" and takes nothing back.
+// IdleRule is the error for a rule that begins with "!" and negates nothing.
 func IdleRule(code api.Code, field, rule string) *api.Error {
-	return api.Errorf(code, "%s = %q: takes nothing back: no rule before it in the list names what it names", field, api.Shorten(rule, 200)).
+	return api.Errorf(code, "%s = %q: negates nothing: no rule before it in the list names what it names", field, api.Shorten(rule, 200)).
 		With("field", field).With("rule", rule).With("escaped", `\`+rule).
 		WithHint(`for a name that begins with "!" write '\%s'; for an exception put it after the rule that it is an exception of`, rule)
 }

@@ -8,7 +8,7 @@ import (
 	"polis/daemon/api"
 )
 
-func TestRulesThatTakeNothingBackAreRefused(t *testing.T) {
+func TestRulesThatNegateNothingAreRefused(t *testing.T) {
 	for text, c := range map[string]struct{ field, escaped string }{
 		"[roles.a]\nhide = [\"!keys/\"]":                                                  {"roles.a.hide[0]", `\!keys/`},
 		"[roles.a]\nwrite = [\"/src/**\", \"!/keys/\"]":                                   {"roles.a.write[1]", `\!/keys/`},

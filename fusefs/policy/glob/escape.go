@@ -2,7 +2,7 @@ package glob
 
 import "strings"
 
-// Idle returns the first negated pattern of a list that takes nothing back: no pattern before it
+// Idle returns the first negated pattern of a list that negates nothing: no pattern before it
 // without "!" covers a path that it covers, too. Its author has usually meant a name that begins
 // with "!". ok is false if there is none.
 func Idle(list []*Pattern) (i int, ok bool) {

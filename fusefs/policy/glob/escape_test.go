@@ -29,7 +29,7 @@ func TestLiteralNamesTheFilesOfThatName(t *testing.T) {
 	}
 }
 
-func TestIdleFindsANegationThatTakesNothingBack(t *testing.T) {
+func TestIdleFindsARuleThatNegatesNothing(t *testing.T) {
 	for _, c := range []struct {
 		list []string
 		idle int // -1: none
