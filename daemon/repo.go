@@ -36,6 +36,25 @@ func (r repo) Status(ctx context.Context, a *agent.Agent) (agent.WorktreeStatus,
 	return out, nil
 }
 
+func (r repo) TargetFiles(ctx context.Context, each func(path string) error) error {
+	if err := r.Sync(ctx); err != nil {
+		r.w.d.Log.Warn("commits of the project not fetched", "workspace", r.w.agents.Name, "err", err)
+	}
+	target, err := r.w.git.Target(ctx)
+	if err != nil {
+		return err
+	}
+	bare := r.w.git.Bare()
+	tip, err := bare.Ref(ctx, git.Branch(target))
+	if errors.Is(err, git.ErrNotFound) {
+		return nil // it has no commit yet
+	}
+	if err != nil {
+		return err
+	}
+	return bare.Files(ctx, tip, func(path, _ string) error { return each(path) })
+}
+
 func (r repo) HasBranch(ctx context.Context, branch string) (bool, error) {
 	if err := git.CheckBranch(branch); err != nil {
 		return false, api.Errorf(api.CodeInvalidName, "%w", err).WithHint("use a name like feat/login")

@@ -30,6 +30,9 @@ type names struct {
 	table  string
 }
 
+// BridgeName returns the name of an instance's bridge.
+func BridgeName(instance string) string { return namesFor(instance).bridge }
+
 // namesFor derives the instance's names. The empty instance has the plain ones, which an
 // administrator expects.
 func namesFor(instance string) names {

@@ -44,7 +44,10 @@ the type does (claude: CMD -p -- TASK) or replaces {prompt} in CMD by it. With C
 
 Rules are globs as in .gitignore, over paths of the repository. Without any rule, the
 agent's role decides what it may read and write. Deny takes precedence over write, and
-write over read.
+write over read. In a name, '[', '*', '?', '\' and a leading '!' are written with a '\'
+before them: --write 'app/\[id\]/**'. A rule whose [...] names no file of the project,
+while a file has these brackets in its name, is refused; so is a rule that begins with
+'!' and that no rule before it covers.
 
 With --read-only the agent sees the files of a commit and can change none of them,
 for reviews and questions: it has no branch, takes no locks and has no work to

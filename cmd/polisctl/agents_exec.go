@@ -14,11 +14,27 @@ import (
 )
 
 // ttyFlags set whether the command gets a terminal.
-type ttyFlags struct{ force, never, noInput bool }
+type ttyFlags struct {
+	force, never, noInput bool
+	workspace             string // where the agent has to be; "": anywhere
+}
 
 func (f *ttyFlags) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&f.force, "tty", "t", false, "give the command a terminal (default: if you have one)")
 	cmd.Flags().BoolVarP(&f.never, "no-tty", "T", false, "give the command no terminal")
+	cmd.Flags().StringVarP(&f.workspace, "workspace", "w", "", "only an agent of this `WORKSPACE`")
+}
+
+// inWorkspace refuses an agent that is not in the workspace. An empty workspace refuses none.
+func inWorkspace(ctx context.Context, c *client.Client, name, workspace string) error {
+	if workspace == "" {
+		return nil
+	}
+	got, err := c.Agent(ctx, name)
+	if err == nil && got.Workspace != workspace {
+		err = api.Errorf(api.CodeAgentNotFound, "there is no agent %s in workspace %s: it is in %s", clean(name), clean(api.Shorten(workspace, 64)), clean(got.Workspace)).WithHint("--workspace %s", got.Workspace)
+	}
+	return err
 }
 
 // decide returns whether the command gets a terminal.
@@ -201,6 +217,9 @@ func (a *app) enter(cmd *cobra.Command, name string, tty ttyFlags, req wire.Exec
 	defer stop()
 	var remote *client.Session
 	err = a.reach(cmd, func(ctx context.Context, c *client.Client) error {
+		if err := inWorkspace(ctx, c, name, tty.workspace); err != nil {
+			return err
+		}
 		remote, err = open(c, ctx, name, req)
 		if len(req.Command) > 0 && a.wasStopped(ctx, c, name, err) {
 			remote, err = open(c, ctx, name, req)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -135,8 +136,19 @@ func commandText(words []string) string {
 	for i, w := range words {
 		out[i] = w
 		if w == "" || strings.ContainsAny(w, " \t\n'\"\\$*?`|&;<>()#!{}") {
-			out[i] = strconv.Quote(w)
+			out[i] = shellWord(w)
 		}
 	}
 	return strings.Join(out, " ")
+}
+
+// shellWord quotes a word for a shell. Backslashes are doubled only where the shell halves them.
+func shellWord(w string) string {
+	switch {
+	case strings.ContainsFunc(w, func(r rune) bool { return r == utf8.RuneError || !strconv.IsPrint(r) }):
+		return "$'" + strings.ReplaceAll(strings.TrimSuffix(strconv.Quote(w)[1:], `"`), "'", `\'`) + "'"
+	case strings.ContainsAny(w, "\"\\$`!"):
+		return "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+	}
+	return `"` + w + `"`
 }

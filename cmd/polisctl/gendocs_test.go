@@ -104,6 +104,9 @@ func betweenMarks(page []byte, name string, text []byte) ([]byte, error) {
 func manPage(c *cobra.Command) ([]byte, error) {
 	var buf bytes.Buffer
 	day := time.Unix(0, 0).UTC()
+	long := c.Long
+	c.Long = strings.ReplaceAll(long, `\`, `\\`) // the generator reads Markdown
+	defer func() { c.Long = long }()
 	err := doc.GenMan(c, &doc.GenManHeader{Section: "1", Source: "polis", Manual: "polis manual", Date: &day}, &buf)
 	if err != nil {
 		return nil, api.Errorf(api.CodeInternal, "man page of %s: %w", c.CommandPath(), err)

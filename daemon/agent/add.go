@@ -29,7 +29,7 @@ func (m *Manager) Add(ctx context.Context, req api.AddRequest) (api.Agent, error
 
 // add is Add; of marks a worker. The policy of an agent's worker is the request's alone.
 func (m *Manager) add(ctx context.Context, req api.AddRequest, of *store.Worker) (api.Agent, error) {
-	a, err := m.reserve(req, of)
+	a, err := m.reserve(ctx, req, of)
 	if err != nil {
 		return api.Agent{}, err
 	}
@@ -65,7 +65,7 @@ func (m *Manager) add(ctx context.Context, req api.AddRequest, of *store.Worker)
 }
 
 // reserve validates the request and takes the name. The returned agent's op is held.
-func (m *Manager) reserve(req api.AddRequest, of *store.Worker) (*Agent, error) {
+func (m *Manager) reserve(ctx context.Context, req api.AddRequest, of *store.Worker) (*Agent, error) {
 	if err := api.CheckName(req.Name); err != nil {
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func (m *Manager) reserve(req api.AddRequest, of *store.Worker) (*Agent, error) 
 	if err != nil {
 		return nil, err
 	}
-	if err := checkAdd(req); err != nil {
+	if err := cmp.Or(checkAdd(req), m.checkBrackets(ctx, ws, pol, req.Role, m.sight(of))); err != nil {
 		return nil, err
 	}
 	if err := m.reachable(c, req.Role, typ, config.Own{Egress: req.Egress, HostPorts: req.HostPorts}); err != nil {
@@ -152,7 +152,7 @@ func (m *Manager) enter(a *Agent, c config.Config) error {
 	for other, old := range m.agents {
 		if ws.Git && old.WS.Name == ws.Name && slices.Contains(old.Kept.OwnedRefs, "refs/heads/"+a.Kept.Branch) {
 			return api.Errorf(api.CodeRefConflict, "branch %s belongs to agent %s, which made it and can change it", a.Kept.Branch, other).With("agent", other).
-				WithHint("leave --branch out, name another one, or polisctl agents remove %s first", other)
+				WithHint("name another branch, or polisctl agents remove %s first", other)
 		}
 	}
 	if ws.leaving {

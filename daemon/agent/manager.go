@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sort"
-	"strings"
 	"sync"
 	"time"
 
@@ -182,7 +181,7 @@ func (m *Manager) Workspace(name string) (*Workspace, error) {
 			names = append(names, n)
 		}
 		sort.Strings(names)
-		return nil, api.Errorf(api.CodeBadRequest, "there are %d workspaces: choose one of %s", len(names), api.Shorten(strings.Join(names, ", "), 200)).With("workspaces", names).WithHint("--workspace %s", names[0])
+		return nil, api.Errorf(api.CodeBadRequest, "there are %d workspaces: choose one of %s", len(names), listed(names)).With("workspaces", names).WithHint("--workspace %s", names[0])
 	}
 	for _, w := range m.workspaces {
 		if w.Name == name || string(w.Root) == name || w.Project == name {

@@ -29,6 +29,7 @@ import (
 // kernel is what the resources of these tests exist in: a set of names per
 // kind. fail makes the next call of that name an error.
 type kernel struct {
+	files []string // of the target branch
 	// onRun, if set, is called for a command in a sandbox, and returns its output.
 	onRun    func(command []string) string
 	ranFor   string // the session of the last command in a sandbox
@@ -259,6 +260,14 @@ func (r fakeRepo) Measure(ctx context.Context, a *Agent) cleanup.Measured {
 	return cleanup.Measured{Uncommitted: w.Dirty, Unmerged: w.Commits, Target: "main", Err: err}
 }
 func (fakeRepo) Head(context.Context, *Agent) (string, error) { return "base", nil }
+func (r fakeRepo) TargetFiles(_ context.Context, each func(path string) error) error {
+	for _, path := range r.k.files {
+		if err := each(path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 func (fakeRepo) HasBranch(_ context.Context, branch string) (bool, error) {
 	return branch == "taken", nil
 }

@@ -203,6 +203,8 @@ type Repo interface {
 	Restore(ctx context.Context, a *Agent, s Saved) error
 	// Newest is the newest saved work of an agent, and its branch.
 	Newest(ctx context.Context, agent string) (s Saved, branch string, err error)
+	// TargetFiles calls each for the files of the target branch, until it returns an error.
+	TargetFiles(ctx context.Context, each func(path string) error) error
 	// HasBranch reports whether there is a branch of this name.
 	HasBranch(ctx context.Context, branch string) (bool, error)
 	// DropBranch deletes the agent's branch if all of it is in the target branch

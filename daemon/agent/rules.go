@@ -72,7 +72,10 @@ func addRules(p api.Policy, more *api.Policy) (api.Policy, error) {
 		add(&p.Exclusive, more.Exclusive)
 		p.Temp = p.Temp || more.Temp
 	}
-	return p, checkPolicy(p)
+	if err := checkPolicy(p); err != nil || more == nil {
+		return p, err
+	}
+	return p, checkNegated(p, *more)
 }
 
 func checkMemory(mb int) error {

@@ -50,6 +50,9 @@ func (m *Manager) setOnly(ctx context.Context, only *Agent, name string, req api
 	if err := readOnlySet(&now, req); err != nil {
 		return api.SetResponse{}, err
 	}
+	if err := m.checkBrackets(ctx, a.WS, newRules(old.Policy, now.Policy), now.Role, nil); err != nil {
+		return api.SetResponse{}, err
+	}
 	if err := m.reachable(c, now.Role, a.Type, ownReach(now)); err != nil {
 		return api.SetResponse{}, err
 	}

@@ -128,7 +128,7 @@ func TestAStateThatCannotBeReachedIsNotEntered(t *testing.T) {
 func TestAnAgentThatIsBeingMadeIsRefusedAtOnce(t *testing.T) {
 	w := newWorld(t.TempDir())
 	defer w.Close()
-	a, err := w.reserve(api.AddRequest{Name: "a1", BaseType: "custom", Command: []string{"x"}}, nil)
+	a, err := w.reserve(t.Context(), api.AddRequest{Name: "a1", BaseType: "custom", Command: []string{"x"}}, nil)
 	require.NoError(t, err)
 	defer a.op.Unlock()
 	_, err = w.Run(t.Context(), "a1", api.RunRequest{Prompt: "x"})

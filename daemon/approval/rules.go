@@ -104,7 +104,7 @@ func (n Names) parse(text string) (toolRule, error) {
 			return bad(err.Error())
 		}
 		if g.Negated() {
-			return bad("a pattern does not begin with !")
+			return bad("a pattern does not begin with !; write " + `\` + r.pattern + " for a name that does")
 		}
 		r.path = g
 	}

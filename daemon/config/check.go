@@ -10,7 +10,6 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/setting"
-	"polis/fusefs/policy/glob"
 )
 
 func (c *Config) check() error {
@@ -153,10 +152,8 @@ func (c *Config) check() error {
 	if c.Limits.LogMB < 1 || c.Limits.LogMB > 1024 {
 		return bad("limits.log_mb", c.Limits.LogMB, "must be from 1 to 1024")
 	}
-	for i, p := range c.Shared.Paths {
-		if _, err := glob.Compile(p); err != nil {
-			return bad(fmt.Sprintf("shared.paths[%d]", i), p, "must be a pattern as in gitignore(5): "+err.Error())
-		}
+	if err := errors.Join(c.checkRoleRules(), checkRuleList("shared.paths", c.Shared.Paths), checkPositive("locks.exempt", c.Locks.Exempt)); err != nil {
+		return err
 	}
 	if c.Limits.GitObjectsMB < 0 || c.Limits.GitObjectsMB > 1<<30 {
 		return bad("limits.git_objects_mb", c.Limits.GitObjectsMB, "must be from 0 (no bound) to 1073741824")

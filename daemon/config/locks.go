@@ -91,7 +91,7 @@ func (r *LockRules) check(table string, required bool) error {
 		case err != nil:
 			return bad(field+".glob", u.Glob, err)
 		case p.Negated():
-			return bad(field+".glob", u.Glob, errors.New("a rule names the paths it is for; it cannot begin with '!'"))
+			return negatedRule(table+"."+field+".glob", u.Glob)
 		case u.Hold == "" && u.OnConflict == "":
 			return bad(field, u.Glob, errors.New("says neither hold nor on_conflict"))
 		}

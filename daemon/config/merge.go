@@ -151,8 +151,12 @@ func (c *Config) checkMerge() error {
 		case r.Batch != nil && (*r.Batch < 1 || *r.Batch > maxBatch):
 			return bad(table+".batch", *r.Batch, fmt.Sprintf("must be from 1 to %d", maxBatch))
 		}
-		if err := checkGlobs(expandProtected(r.Protected)); err != nil {
-			return bad(table+".protected", len(r.Protected), err.Error())
+		list := expandProtected(r.Protected)
+		if len(list) > maxProtected {
+			return bad(table+".protected", len(list), fmt.Sprintf("at most %d patterns", maxProtected))
+		}
+		if err := checkRuleList(table+".protected", list); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -1,11 +1,6 @@
 package config
 
-import (
-	"fmt"
-	"slices"
-
-	"polis/fusefs/policy/glob"
-)
+import "slices"
 
 // maxProtected bounds merge.protected.
 const maxProtected = 1000
@@ -45,17 +40,4 @@ func ProtectedReasons() map[string]string {
 		}
 	}
 	return out
-}
-
-// checkGlobs returns an error that names the first malformed pattern of a list.
-func checkGlobs(globs []string) error {
-	if len(globs) > maxProtected {
-		return fmt.Errorf("%d patterns: at most %d", len(globs), maxProtected)
-	}
-	for _, g := range globs {
-		if _, err := glob.Compile(g); err != nil {
-			return fmt.Errorf("pattern %q: %w", g, err)
-		}
-	}
-	return nil
 }

@@ -9,7 +9,6 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/setting"
-	"polis/fusefs/policy/glob"
 )
 
 // Setup is the [workspace.setup] table: what every worktree needs before an agent can test, which
@@ -92,12 +91,8 @@ func (c *Config) checkSetup() error {
 		case *r.Keep < 0 || *r.Keep > maxSetupKeep:
 			return bad(table+".keep", *r.Keep, fmt.Sprintf("must be from 0 to %d", maxSetupKeep))
 		}
-		for _, in := range r.Inputs {
-			if p, err := glob.Compile(in); err != nil {
-				return bad(table+".inputs", api.Shorten(in, 64), err.Error())
-			} else if p.Negated() {
-				return bad(table+".inputs", api.Shorten(in, 64), "must not begin with an exclamation mark")
-			}
+		if err := checkPositive(table+".inputs", r.Inputs); err != nil {
+			return err
 		}
 		if _, err := c.Reach("", BaseType{}, Own{Egress: r.Egress}); err != nil {
 			return bad(table+".egress", strings.Join(r.Egress, " "), err.Error())

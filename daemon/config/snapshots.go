@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -63,7 +64,7 @@ func checkHeld(patterns []string) error {
 		case err != nil:
 			return api.Errorf(api.CodeInvalidConfig, "snapshots.ignored[%d] = %q: %w", i, text, err)
 		case p.Negated():
-			return api.Errorf(api.CodeInvalidConfig, "snapshots.ignored[%d] = %q: a pattern cannot begin with \"!\"", i, text)
+			return negatedRule(fmt.Sprintf("snapshots.ignored[%d]", i), text)
 		case strings.Contains(strings.TrimSuffix(text, "/**"), "**"):
 			return api.Errorf(api.CodeInvalidConfig, "snapshots.ignored[%d] = %q: \"**\" can only be the end, as in \"data/**\"; a name without a slash, as \".env\", is found in every directory that git does not ignore", i, text)
 		}

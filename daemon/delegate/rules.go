@@ -30,7 +30,9 @@ func Rules(parent api.Policy, want *api.Policy) (api.Policy, error) {
 	}{{"read", want.Read}, {"write", want.Write}, {"deny", want.Deny}, {"hide", want.Hide}} {
 		for _, g := range l.globs {
 			if strings.HasPrefix(g, "!") {
-				return out, api.Errorf(api.CodeBadRequest, "policy.%s: %q: a rule of a worker cannot begin with '!'", l.field, g).WithHint("name what the worker may do, and what it may not")
+				return out, api.Errorf(api.CodeBadRequest, "policy.%s: %q: a rule of a worker cannot begin with '!'", l.field, g).
+					With("field", "policy."+l.field).With("rule", g).With("escaped", `\`+g).
+					WithHint(`name what the worker may do, and what it may not; for a name that begins with "!" write '\%s'`, g)
 			}
 		}
 	}

@@ -57,6 +57,11 @@ func ephemeral() (first, last int, err error) {
 
 const ipForward = "/proc/sys/net/ipv4/ip_forward"
 
+// acceptBridge is what another firewall has to do; an instance's bridge has a name of its own.
+func (d *Doctor) acceptBridge() string {
+	return "have that firewall accept what comes from and goes to the interface " + netbridge.BridgeName(d.config.Instance())
+}
+
 // forwarding looks for what keeps agents from the network outside.
 func (d *Doctor) forwarding(context.Context) api.Check {
 	const name = "forwarding"
@@ -81,7 +86,7 @@ func (d *Doctor) forwarding(context.Context) api.Check {
 	}
 	if len(drops) > 0 {
 		return bad(name, api.CheckWarn, found+"; dropped by default in "+strings.Join(drops, ", "), "agents may not reach the network outside: a drop of another firewall is final",
-			"have that firewall accept what comes from and goes to the interface polis0")
+			d.acceptBridge())
 	}
 	if b, err := os.ReadFile("/proc/sys/net/bridge/bridge-nf-call-iptables"); err == nil && strings.TrimSpace(string(b)) == "1" {
 		found += "; iptables sees bridged packets too (br_netfilter)"

@@ -50,11 +50,37 @@ func (e *ExitError) Line() string {
 	for i := len(lines) - 1; i >= 0; i-- {
 		for _, mark := range []string{"fatal: ", "error: "} {
 			if rest, ok := strings.CutPrefix(lines[i], mark); ok {
-				return rest
+				return withList(rest, lines[i+1:])
 			}
 		}
 	}
 	return lines[len(lines)-1]
+}
+
+// maxListed bounds the names that follow a line of git which ends with a colon.
+const maxListed = 3
+
+// withList adds to a line that ends with a colon the names that git lists below it, one on each
+// indented line.
+func withList(line string, below []string) string {
+	if !strings.HasSuffix(line, ":") {
+		return line
+	}
+	var names []string
+	for _, l := range below {
+		name, ok := strings.CutPrefix(l, "\t")
+		if !ok {
+			break
+		}
+		names = append(names, name)
+	}
+	switch n := len(names); {
+	case n == 0:
+		return strings.TrimSuffix(line, ":")
+	case n > maxListed:
+		return fmt.Sprintf("%s %s and %d more", line, strings.Join(names[:maxListed], ", "), n-maxListed)
+	}
+	return line + " " + strings.Join(names, ", ")
 }
 
 // ExitCode returns git's exit code, and whether err is the failure of a git that ran.

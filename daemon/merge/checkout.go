@@ -33,7 +33,15 @@ func (c CheckoutUpdate) AfterRevert(err error) (project, note string) {
 	case c.Updated:
 		return "updated", ""
 	}
-	return "left alone", strings.TrimSpace(c.Reason + "; " + c.Command)
+	return "left alone", c.Note()
+}
+
+// Note is why the checkout was left alone, and what the user can do about it.
+func (c CheckoutUpdate) Note() string {
+	if c.Command == "" {
+		return c.Reason
+	}
+	return strings.TrimSpace(c.Reason + "; " + c.Command)
 }
 
 // UpdateCheckout fast-forwards the project's target branch to the shared one, if that is possible and

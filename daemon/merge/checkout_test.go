@@ -15,6 +15,7 @@ func TestARevertReportsTheCheckout(t *testing.T) {
 	}{
 		{CheckoutUpdate{Updated: true}, nil, "updated", ""},
 		{CheckoutUpdate{Reason: "it has changes", Command: "git merge x"}, nil, "left alone", "it has changes; git merge x"},
+		{CheckoutUpdate{Reason: "it has changes"}, nil, "left alone", "it has changes"},
 		{CheckoutUpdate{}, errors.New("no space"), "", "the revert is done, but the project's checkout could not be updated: no space"},
 	} {
 		project, note := c.update.AfterRevert(c.err)

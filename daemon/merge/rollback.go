@@ -257,8 +257,15 @@ func (b *before) fastForward(ctx context.Context, commit string) error {
 	switch {
 	case undone != nil:
 		return fmt.Errorf("the checkout could not be updated, nor restored (%w): %w", undone, err)
-	case len(left) > 0:
-		return fmt.Errorf("the checkout could not be updated and is as before, except for %s: %w", name(left, 3), err)
+	}
+	return notUpdated(left, err)
+}
+
+// notUpdated is the error for a checkout that is as before. left are names whose content is of its owner: they were
+// not touched.
+func notUpdated(left []string, err error) error {
+	if len(left) > 0 {
+		return fmt.Errorf("the checkout could not be updated and is as before, with your own changes of %s: %w", name(left, 3), err)
 	}
 	return fmt.Errorf("the checkout could not be updated and is as before: %w", err)
 }

@@ -92,7 +92,7 @@ func (w *Workspace) existing(ctx context.Context, agent string, fits func(branch
 func (w *Workspace) free(agent, branch, target string) error {
 	if branch == target {
 		return api.Errorf(api.CodeRefConflict, "branch %s is where merges go; no agent works on it", branch).
-			WithHint("leave --branch out, or name another one")
+			WithHint("name another branch")
 	}
 	taken := w.cfg.Taken
 	if taken == nil {
@@ -218,7 +218,7 @@ func (w *Workspace) addFailed(branch, agent string, err error) error {
 	var exit *git.ExitError
 	if errors.As(err, &exit) && (strings.Contains(exit.Stderr, "cannot lock ref") || strings.Contains(exit.Stderr, "cannot create")) {
 		return api.Errorf(api.CodeRefConflict, "branch %s cannot be made: %w", branch, err).
-			WithHint("a branch named like a folder of it exists (git cannot have both a and a/b): use --branch with another name")
+			WithHint("a branch named like a folder of it exists (git cannot have both a and a/b): name another branch")
 	}
 	return api.Errorf(api.CodeWorktreeFailed, "make the worktree of %s: %w", agent, err)
 }

@@ -1,6 +1,9 @@
 package worktree
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -39,6 +42,15 @@ func systemDir(path string) bool {
 		return true
 	}
 	return false
+}
+
+// closed explains why root may not look into a directory: only a file system of a user's own refuses it.
+func closed(err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("%w: root may not look into it. A FUSE file system (sshfs, gocryptfs, rclone) lets only its user in, "+
+			"unless it is mounted with -o allow_root (for others than root, /etc/fuse.conf has to have user_allow_other)", err)
+	}
+	return err
 }
 
 // parseSource parses the repository argument.
@@ -85,11 +97,11 @@ func parseSource(repo string) (source, error) {
 	}
 	path, err := filepath.EvalSymlinks(repo)
 	if err != nil {
-		return bad("%w", err)
+		return bad("%w", closed(err))
 	}
 	fi, err := os.Stat(path)
 	if err != nil {
-		return bad("%w", err)
+		return bad("%w", closed(err))
 	}
 	if !fi.IsDir() {
 		return bad("is not a directory")

@@ -2,6 +2,9 @@ package policy
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
 
 	"polis/fusefs/policy/glob"
 )
@@ -130,9 +133,17 @@ func (l *list) compile(name string, globs []string, trees bool) error {
 			return &RuleError{List: name, Index: i, Glob: g, Err: err}
 		}
 		l.patterns = append(l.patterns, p)
-		l.labels = append(l.labels, fmt.Sprintf("%s %q", name, g))
+		l.labels = append(l.labels, name+" "+quoted(g))
 	}
 	return nil
+}
+
+// quoted quotes a rule as it was written: a person can copy it, so its backslashes are not doubled.
+func quoted(rule string) string {
+	if strings.ContainsFunc(rule, func(r rune) bool { return r == '"' || r == utf8.RuneError || !strconv.IsPrint(r) }) {
+		return strconv.Quote(rule)
+	}
+	return `"` + rule + `"`
 }
 
 // covers returns the label of the pattern that grants or withholds the path.

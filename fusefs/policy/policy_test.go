@@ -261,3 +261,11 @@ func BenchmarkDecideCold(b *testing.B) {
 		s.decide("some/where/deep/in/the/tree.go", false)
 	}
 }
+
+// TestARuleIsShownAsItWasWritten: it is copied from there.
+func TestARuleIsShownAsItWasWritten(t *testing.T) {
+	s, err := Compile(Rules{Deny: []string{`app/\[id\]/**`, "a\nb"}})
+	require.NoError(t, err)
+	require.Equal(t, `deny "app/\[id\]/**"`, s.Decide("app/[id]/x", false).Rule)
+	require.Equal(t, `deny "a\nb"`, s.Decide("a\nb", false).Rule)
+}

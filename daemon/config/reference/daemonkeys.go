@@ -53,7 +53,7 @@ func lockTables() []Table {
 		{Name: "explicit_max", Text: "The longest time for which an agent can hold a lock that it takes itself (`polisctl lock` in the sandbox), even if it takes the lock again; \"0s\": no limit." +
 			"\n\nThe command can set a shorter time. For the next tenth of that time, at most a minute, the agent gets no lock on the same path. " +
 			"An agent can have 64 such locks. Locks that people take have no limit.", Range: between("0s", "168h")},
-		{Name: "exempt", Text: "Globs of paths that never take a lease. Paths that git ignores and does not track never do.", Example: `["*.log"]`},
+		{Name: "exempt", Text: "Globs of paths that never take a lease; none begins with `!`. Paths that git ignores and does not track never do.", Example: `["*.log"]`},
 		{Name: "delegate", Text: "The shim of an agent that is alone in a directory grants the leases there itself, without a request to polisd for every file that is changed for the first time." +
 			"\n\nWhen another agent wants a lease there, polisd first recalls the directory. Lists of leases are then up to 100 ms late. While polisd is not running, " +
 			"such an agent can still take new leases in its directories."},

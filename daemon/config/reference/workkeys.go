@@ -89,6 +89,7 @@ func patrolTables() []Table {
 
 func roleTables() []Table {
 	return []Table{{Name: "roles.NAME", Text: "A named policy, used by `polisctl agents add --role NAME`. The lists of globs are as in gitignore(5), over paths of the repository. " +
+		"In a name, `[`, `*`, `?`, a backslash and a leading `!` are written with a backslash before them: `app/\\[id\\]/**`. " +
 		"`hide` takes precedence over `deny`, `deny` over `ask`, `ask` over `write`, `write` over `read`. A path that no rule matches is refused.",
 		Example: roleExample, Keys: []Key{
 			{Name: "read", Text: "Paths that agents may read."},
