@@ -90,6 +90,20 @@ func TestProtectedPathsAreMergedWhenAPersonAcceptsThem(t *testing.T) {
 
 // TestExclusivePathsAreOneAgentsOnly is a part of seed 002: an overlap is refused when the second
 // agent is added, and again at the merge.
+// TestFilesThatRunSomethingNeedAPerson, by default and in every directory and spelling.
+func TestFilesThatRunSomethingNeedAPerson(t *testing.T) {
+	d := startDaemon(t, options{})
+	d.up()
+	d.add("mallory")
+	d.sh("mallory", ident+`mkdir -p web/.vscode sub/x.git
+echo '{}' | tee web/.vscode/tasks.json OpenCode.json > mise.toml; echo 'ref: refs/heads/x' > sub/x.git/HEAD; ln -s docs .yarn; echo all: > Makefile; echo x > AGENTS.md
+git add -A; git commit -qm work`)
+	e := d.refused(api.CodeProtectedPath, "merge", "mallory")
+	require.ElementsMatch(t, []any{"web/.vscode/tasks.json", "OpenCode.json", "mise.toml", "sub/x.git/HEAD", ".yarn"}, e.Details["paths"])
+	require.Contains(t, e.Details["reasons"], `protected "mise.toml": mise runs hooks, and changes PATH and other variables`)
+	d.must("merge", "mallory", "--accept-protected")
+}
+
 func TestExclusivePathsAreOneAgentsOnly(t *testing.T) {
 	d := startDaemon(t, options{})
 	d.up()

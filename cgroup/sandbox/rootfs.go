@@ -8,10 +8,8 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/moby/sys/mountinfo"
-	"golang.org/x/sys/unix"
 )
 
 // hostTrees are the directories of the host that a sandbox sees, read-only. A link on the host
@@ -133,80 +131,6 @@ func (c *Config) bindsOf(dir string, apart []string) ([]string, error) {
 		}
 	}
 	return out, nil
-}
-
-// makePoints creates the mount points in the directories an agent writes to, with the agent's
-// user as owner. The agent may have left anything in them: every step is made below the directory
-// without following a link, and a link in the way is an error.
-func (c *Config) makePoints() error {
-	for _, base := range []generated{{c.HomeDir, c.Home}, {c.ScratchDir, scratchPath}} {
-		if base.source == "" {
-			continue
-		}
-		for _, m := range c.Mounts {
-			if m.Dest == base.dest || !within(base.dest, m.Dest) {
-				continue
-			}
-			fi, err := os.Stat(m.Source)
-			if err != nil {
-				return err
-			}
-			rel := strings.TrimPrefix(m.Dest, base.dest+"/")
-			if err := c.makePoint(base.source, rel, fi.IsDir()); err != nil {
-				return fmt.Errorf("mount point %s: %w", m.Dest, err)
-			}
-		}
-	}
-	return nil
-}
-
-func (c *Config) makePoint(base, rel string, dir bool) error {
-	at, err := unix.Open(base, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	defer func() { unix.Close(at) }()
-	parts := strings.Split(rel, "/")
-	for i, name := range parts {
-		if i == len(parts)-1 && !dir {
-			return c.makeFile(at, name)
-		}
-		err := unix.Mkdirat(at, name, 0o755)
-		made := err == nil
-		if err != nil && !errors.Is(err, unix.EEXIST) {
-			return err
-		}
-		next, err := unix.Openat(at, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-		if err != nil {
-			return err
-		}
-		unix.Close(at)
-		at = next
-		if made {
-			if err := unix.Fchownat(at, "", c.UID, c.GID, unix.AT_EMPTY_PATH); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func (c *Config) makeFile(at int, name string) error {
-	fd, err := unix.Openat(at, name, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o644)
-	if errors.Is(err, unix.EEXIST) {
-		var st unix.Stat_t
-		if err := unix.Fstatat(at, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-			return err
-		}
-		if st.Mode&unix.S_IFMT != unix.S_IFREG {
-			return fmt.Errorf("%s is in the way: %w", name, unix.EEXIST)
-		}
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return errors.Join(unix.Fchown(fd, c.UID, c.GID), unix.Close(fd))
 }
 
 // removeRootfs removes the root directory. It removes only what prepareRootfs and libcontainer

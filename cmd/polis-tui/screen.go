@@ -88,7 +88,7 @@ func Run(args []string, version string) int {
 // childEnds bounds how long a polisctl may take to end before the screen. It gives a shell in it 2 s.
 const childEnds = 4 * time.Second
 
-// polisctl returns how to start the polisctl beside this program; nil if it is not there. With ctx, it is asked to end.
+// polisctl returns how to start the polisctl beside this program; nil if it is not there. When ctx ends, it gets SIGTERM.
 func polisctl(ctx context.Context, socket string) func(args ...string) *exec.Cmd {
 	self, err := os.Executable()
 	if err != nil {
