@@ -250,6 +250,7 @@ func (m *Manager) bringUp(ctx context.Context, a *Agent) error {
 	if err := m.settlePorts(ctx, a); err != nil {
 		return err
 	}
+	a.LastTask = m.lastBegun(a).ID
 	m.mu.Lock()
 	a.Kept.Recording = m.recordsPolicy(a.Kept)
 	m.mu.Unlock()

@@ -59,6 +59,8 @@ type Agent struct {
 	Filtered string
 	// Audited: what it opens is recorded, from this start on.
 	Audited bool
+	// LastTask is the ID of its last task before this start; "" if there was none.
+	LastTask string
 	// Remotes are the remotes of the project, as agents see them.
 	Remotes []Remote
 	pid     int

@@ -134,7 +134,7 @@ func (m *Manager) workerOfAgent(ctx context.Context, parent string, req api.Dele
 	if there, err := p.WS.Repo.HasBranch(ctx, req.Branch); err != nil || there {
 		return add, nil, errors.Join(err, takenBranch(req.Branch, there))
 	}
-	if err := m.budgetLeft(p, of.Root); err != nil {
+	if err := m.budgetLeft(ctx, p, of.Root); err != nil {
 		return add, nil, err
 	}
 	has, err := rights(c, p, k)

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"time"
 
 	"polis/daemon/api"
@@ -11,22 +12,23 @@ import (
 // and they made. It can be gone.
 type Relative struct {
 	Name string
-	// Task is the present task of the family's first agent, if it is that agent. InTask: it was made since
-	// the task began, so that all that it used is of the task.
+	// Task is the present task of the family's first agent, or the last one, if it is that agent; "" while it runs a command
+	// that is no task. InTask: it was made since the task began, so that all that it used is of the task.
 	Task   string
 	InTask bool
 }
 
 // budgetLeft refuses a worker whose family has used the budget of its role. Each worker has a budget of its
 // own: an agent whose budget is spent would continue by its workers.
-func (m *Manager) budgetLeft(p *Agent, root string) error {
+func (m *Manager) budgetLeft(ctx context.Context, p *Agent, root string) error {
 	first, err := m.lookup(root)
 	if err != nil {
 		first = p // the first agent is gone
 	}
 	me, began := Relative{Name: root}, time.Time{}
-	if last := m.lastTask(first); last != nil && last.State == api.TaskRunning {
-		if t, err := m.records(first).Get(last.ID); err == nil && t.Began != nil {
+	// A task that is over counts, too: its program can continue, and it can have left processes running.
+	if st, _ := m.outputEnd(ctx, first); st == nil || !st.Running || st.Task != "" {
+		if t := m.lastBegun(first); t.Began != nil {
 			me.Task, began = t.ID, *t.Began
 		}
 	}

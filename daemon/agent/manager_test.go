@@ -58,6 +58,7 @@ type kernel struct {
 	frozen   map[string]bool
 	sessions map[string]int
 	freezing func(name string)
+	family   []Relative // whose budget was asked for last
 }
 
 var errInjected = errors.New("injected")
@@ -123,11 +124,16 @@ func (fakeShims) RaiseModels(context.Context, string, string, string, float64) e
 }
 func (fakeShims) ModelPaused(string, string, time.Time) bool           { return false }
 func (fakeShims) ModelTurns(string, []string) map[string]time.Duration { return nil }
-func (fakeShims) ModelsSpent(*Agent, []Relative) string                { return "" }
-func (fakeShims) SaveCursor(string, uint64) error                      { return nil }
-func (fakeShims) LoadCursor(string) (uint64, bool)                     { return 0, false }
-func (f fakeShims) Socket(name string) string                          { return "/run/" + name }
-func (f fakeShims) Dial(name string) Shim                              { return fakeShim{f.k, name} }
+func (f fakeShims) ModelsSpent(_ *Agent, family []Relative) string {
+	f.k.mu.Lock()
+	defer f.k.mu.Unlock()
+	f.k.family = family
+	return ""
+}
+func (fakeShims) SaveCursor(string, uint64) error  { return nil }
+func (fakeShims) LoadCursor(string) (uint64, bool) { return 0, false }
+func (f fakeShims) Socket(name string) string      { return "/run/" + name }
+func (f fakeShims) Dial(name string) Shim          { return fakeShim{f.k, name} }
 func (f fakeShims) Remove(ctx context.Context, a *Agent) error {
 	f.k.mu.Lock()
 	f.k.until, _ = ctx.Deadline()

@@ -41,6 +41,19 @@ func (m *Manager) lastTask(a *Agent) *api.TaskBrief {
 	return b
 }
 
+// lastBegun returns the last task of an agent that began since the agent was added; the zero value if none did.
+func (m *Manager) lastBegun(a *Agent) api.Task {
+	since := a.Copy().CreatedAt
+	list, err := m.records(a).List(1, func(t api.Task) bool { return t.Began != nil && !t.Began.Before(since) })
+	if err != nil {
+		m.Log.Warn("last task not read", "agent", a.Name(), "err", err)
+	}
+	if len(list) == 0 {
+		return api.Task{}
+	}
+	return list[0]
+}
+
 // changeTask changes a record. If it cannot be written now, the change counts nevertheless and is
 // written later.
 func (m *Manager) changeTask(a *Agent, id string, change func(*api.Task)) (api.Task, bool) {

@@ -36,7 +36,7 @@ func TestARequestThatIsOpenAtAKillIsCounted(t *testing.T) {
 		m.Models[i].Currency, m.Models[i].Prices = "EUR", []setting.ModelPrice{{Input: 1e6}}
 	}
 	e := newEndpointIn(t, dir, m)
-	e.Task = func() string { return "a.1" }
+	e.Work = working("a.1")
 	body := `{"model":"m","stream":true,"max_tokens":2,"in":5}`
 	resp := e.do("POST", "/anthropic/v1/messages", body)
 	s.next <- struct{}{}

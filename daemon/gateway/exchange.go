@@ -25,7 +25,7 @@ type exchange struct {
 	g      *Gateway
 	s      *service
 	call   provider.Call
-	task   string
+	work   Work
 	model  string
 	stream bool
 	body   []byte
@@ -210,13 +210,13 @@ func (x *exchange) done(cut bool) {
 			}
 		}
 		x.price(&c)
-		x.g.count(x.id, x.row(c))
+		x.g.count(x.id, x.work, x.row(c))
 	})
 }
 
 // refused counts a request that is not sent.
-func (x *exchange) refused() { x.g.count(0, x.row(ledger.Counts{Requests: 1, Refused: 1})) }
+func (x *exchange) refused() { x.g.count(0, x.work, x.row(ledger.Counts{Requests: 1, Refused: 1})) }
 
 func (x *exchange) row(c ledger.Counts) ledger.Row {
-	return ledger.Row{Counts: c, Key: ledger.Key{Day: ledger.Day(x.began), Task: x.task, Service: x.s.config.Name, Model: x.model, Currency: x.s.config.Currency}}
+	return ledger.Row{Counts: c, Key: ledger.Key{Day: ledger.Day(x.began), Task: x.work.Task, Service: x.s.config.Name, Model: x.model, Currency: x.s.config.Currency}}
 }

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -44,12 +45,21 @@ const (
 	silenceTime = 10 * time.Minute // of an answer that has begun
 )
 
+// Work is what a request counts for.
+type Work struct {
+	// Task is the ID of the task whose budget it uses; "" if it is of none.
+	Task string
+	// Over: the task has ended, and what it left running sends the request.
+	Over bool
+}
+
 // Gateway is the endpoint of one agent. Set the fields, then call Set and Serve; Close ends it.
 type Gateway struct {
 	// Ledger has what the agent has used.
 	Ledger *ledger.Ledger
-	// Task returns the ID of the agent's present task, or "".
-	Task func() string
+	// Work returns what a request counts for: from is the agent's end of its connection. The zero value is what the
+	// agent works on now.
+	Work func(from netip.AddrPort) Work
 	// Reached is called with the state of a budget that has reached budget.Warn or 100 percent, once
 	// each for a task and a day. It must not block.
 	Reached func(budget.State)
@@ -112,7 +122,7 @@ type Gateway struct {
 func New() *Gateway {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Gateway{ctx: ctx, cancel: cancel, spent: spent{questions: map[string]*question{}}, Stop: func(budget.State) {}, ShareWanted: func() {}, ShareRaised: func(budget.State, float64) {},
-		Ask: func(context.Context, budget.State, float64) (float64, error) { return 0, nil }, Task: func() string { return "" }, Reached: func(budget.State) {}, Limited: func(string, time.Time) {}, Rekeyed: func(string) {}, Uncounted: func(error) {}, KeyRefused: func(string) {}, Called: func(Call) {}, Log: slog.Default(), Now: time.Now,
+		Ask: func(context.Context, budget.State, float64) (float64, error) { return 0, nil }, Work: func(netip.AddrPort) Work { return Work{} }, Reached: func(budget.State) {}, Limited: func(string, time.Time) {}, Rekeyed: func(string) {}, Uncounted: func(error) {}, KeyRefused: func(string) {}, Called: func(Call) {}, Log: slog.Default(), Now: time.Now,
 		silence: silenceTime, renew: renewTime, bodyTime: bodyTime, refusals: map[string]refusal{}, sent: make(chan struct{}), slots: make(chan struct{}, maxRequests), bodies: semaphore.NewWeighted(maxBodies), answers: semaphore.NewWeighted(maxAnswers), services: map[string]*service{}, web: map[string]*webService{}, webRates: map[string]*budget.Rate{}, reached: map[string]int{}}
 }
 
@@ -254,11 +264,11 @@ func (g *Gateway) Close(ctx context.Context) error {
 }
 
 // count adds a request to the ledger, and reports budgets that it has used up to a level. id is its number, or 0.
-func (g *Gateway) count(id uint64, r ledger.Row) {
+func (g *Gateway) count(id uint64, w Work, r ledger.Row) {
 	g.saved(g.Ledger.End(id, r))
 	g.mu.Lock()
 	g.wantShare(true)
-	st := g.ownState()
+	st := g.ownState(w)
 	level := 0
 	switch {
 	case st.Spent():
@@ -266,7 +276,7 @@ func (g *Gateway) count(id uint64, r ledger.Row) {
 	case st.Percent >= budget.Warn:
 		level = budget.Warn
 	}
-	key := fmt.Sprintf("%s %v %s %s", st.Bound, st.Limit, ledger.Day(g.Now()), g.Task())
+	key := fmt.Sprintf("%s %v %s %s", st.Bound, st.Limit, ledger.Day(g.Now()), w.Task)
 	report := level > g.reached[key]
 	if report {
 		if len(g.reached) > 1024 {

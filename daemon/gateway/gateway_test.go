@@ -285,7 +285,7 @@ func TestBudgetsEndRequests(t *testing.T) {
 	e := newEndpoint(t, m)
 	reached := make(chan budget.State, 9)
 	e.Reached = func(st budget.State) { reached <- st }
-	e.Task = func() string { return "a.1" }
+	e.Work = working("a.1")
 	use := func(in int) (int, string) {
 		return e.post("/anthropic/v1/messages", fmt.Sprintf(`{"model":"m","in":%d,"max_tokens":1}`, in))
 	}
@@ -316,7 +316,7 @@ func TestBudgetsEndRequests(t *testing.T) {
 	require.Empty(t, reached, "each level is reported once")
 	code, _ = e.post("/anthropic/v1/messages/count_tokens", `{"model":"m"}`)
 	require.Equal(t, 200, code, "it costs nothing")
-	e.Task = func() string { return "a.2" }
+	e.Work = working("a.2")
 	code, _ = use(1)
 	require.Equal(t, 200, code, "another task has its own")
 	require.Equal(t, int64(109*2+4*10), e.total().Micros)

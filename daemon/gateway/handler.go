@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -144,7 +145,7 @@ func (g *Gateway) relay(w http.ResponseWriter, r *http.Request, s *service, call
 	if f != nil {
 		return f
 	}
-	x := &exchange{g: g, s: s, call: call, began: g.Now(), task: g.Task(), retry: retries(r)}
+	x := &exchange{g: g, s: s, call: call, began: g.Now(), work: g.Work(agentEnd(r)), retry: retries(r)}
 	if call.Body {
 		req, err := provider.ReadBody(call, body)
 		if err != nil {
@@ -162,26 +163,35 @@ func (g *Gateway) relay(w http.ResponseWriter, r *http.Request, s *service, call
 	if re := g.replaying(); re != nil {
 		return re.answer(w, x)
 	}
-	u, f := g.admit(r.Context(), s, call.Format != provider.FormatNone)
+	u, f := g.admit(r.Context(), s, x.work, call.Format != provider.FormatNone)
 	if f != nil {
 		x.refused()
 		return f
 	}
 	x.turn = u
 	defer u.end(false)
-	if s.config.Record && g.Recorder != nil {
-		x.rec = g.Recorder.Begin(x.task, x.recorded())
+	if s.config.Record && g.Recorder != nil && !x.work.Over {
+		x.rec = g.Recorder.Begin(x.work.Task, x.recorded())
 	}
-	defer g.sending()()
+	defer g.sending(x.work)()
 	x.send(w, r)
 	return nil
 }
 
+// agentEnd returns the agent's end of the connection of a request.
+func agentEnd(r *http.Request) netip.AddrPort {
+	from, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil { // no server of net/http has another form
+		return netip.AddrPortFrom(netip.IPv4Unspecified(), 0)
+	}
+	return from
+}
+
 // admit decides by the budget, and waits for the agent's turn if the service is limited. tokens: the request
 // uses some.
-func (g *Gateway) admit(ctx context.Context, s *service, tokens bool) (*turn, *provider.Failure) {
+func (g *Gateway) admit(ctx context.Context, s *service, w Work, tokens bool) (*turn, *provider.Failure) {
 	for {
-		if f := g.withinBudget(ctx, tokens); f != nil {
+		if f := g.withinBudget(ctx, w, tokens); f != nil {
 			return nil, f
 		}
 		u, f := g.takeTurn(ctx, s)
@@ -189,7 +199,7 @@ func (g *Gateway) admit(ctx context.Context, s *service, tokens bool) (*turn, *p
 			return nil, f
 		}
 		g.mu.Lock()
-		spent := tokens && (g.state().Spent() || g.lacksShare()) // while it waited
+		spent := tokens && (g.state(w).Spent() || g.lacksShare()) // while it waited
 		wait, ok := time.Duration(0), true
 		if !spent {
 			wait, ok = g.rate.Take(g.Now(), g.budget.RequestsPerMinute)

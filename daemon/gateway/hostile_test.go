@@ -10,6 +10,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -155,7 +156,7 @@ func TestAnAnswerIsOfTheTaskThatRequestedIt(t *testing.T) {
 	e := newEndpoint(t, all(s.URL))
 	now := make(chan string, 1)
 	now <- "a.1"
-	e.Task = func() string { task := <-now; now <- task; return task }
+	e.Work = func(netip.AddrPort) Work { task := <-now; now <- task; return Work{Task: task} }
 	resp := e.do("POST", "/anthropic/v1/messages", `{"model":"m","stream":true,"max_tokens":1,"in":5}`)
 	<-now
 	now <- "a.2" // the agent leaves its answer open, and begins another task

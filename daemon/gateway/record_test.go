@@ -28,7 +28,7 @@ func recordAll(m wire.Models) wire.Models {
 
 func newRecording(t *testing.T, m wire.Models) (e *endpoint, logs string) {
 	e, logs = newEndpoint(t, wire.Models{}), t.TempDir()
-	e.Task = func() string { return "ann.1" }
+	e.Work = working("ann.1")
 	e.Recorder = &recording.Writer{Logs: logs, Now: time.Now, Stopped: func(string, string) {}}
 	require.NoError(t, e.Set(recordAll(m)))
 	return e, logs
@@ -160,9 +160,9 @@ func TestOnlyTasksOfServicesThatSaySoAreRecorded(t *testing.T) {
 	s := newStandIn(t)
 	e, logs := newRecording(t, all(s.URL))
 	const body = `{"model":"m","messages":[{"role":"user","content":"hello"}]}`
-	e.Task = func() string { return "" }
+	e.Work = working("")
 	e.post("/anthropic/v1/messages", body)
-	e.Task = func() string { return "ann.1" }
+	e.Work = working("ann.1")
 	require.NoError(t, e.Set(all(s.URL)))
 	e.post("/anthropic/v1/messages", body)
 	files, err := filepath.Glob(filepath.Join(logs, "*", "*"))

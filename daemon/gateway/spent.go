@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"polis/daemon/gateway/budget"
@@ -41,40 +42,50 @@ type question struct {
 	moot   bool
 }
 
-func spentFailure(st budget.State) *provider.Failure {
-	return &provider.Failure{Status: http.StatusTooManyRequests, Code: CodeBudget,
+func spentFailure(st budget.State, w Work) *provider.Failure {
+	f := &provider.Failure{Status: http.StatusTooManyRequests, Code: CodeBudget,
 		Message: fmt.Sprintf("the budget is spent: %s (%s). A person can raise it; do not retry", st.Text, st.Name())}
+	if w.leaves(st) {
+		f.Message = fmt.Sprintf("the budget of task %s, which has ended, is spent: %s (%s). What a task leaves running uses its budget; do not retry", w.Task, st.Text, st.Name())
+	}
+	return f
 }
+
+// leaves reports whether a bound is that of a task that has ended: no question is whether to raise it, and there is nothing to stop.
+func (w Work) leaves(st budget.State) bool { return w.Over && st.OfTask() }
+
+// present is what the agent works on now.
+func (g *Gateway) present() Work { return g.Work(netip.AddrPort{}) }
 
 // withinBudget decides a request by the budget. If that is spent and a person may raise it, the request
 // waits for the answer. tokens: the request uses some.
-func (g *Gateway) withinBudget(ctx context.Context, tokens bool) *provider.Failure {
+func (g *Gateway) withinBudget(ctx context.Context, w Work, tokens bool) *provider.Failure {
 	for tokens {
 		if f := g.awaitShare(ctx); f != nil {
 			return f
 		}
 		g.mu.Lock()
-		st := g.state()
+		st := g.state(w)
 		if !st.Spent() {
 			g.mu.Unlock()
 			return nil
 		}
 		var q *question
-		if g.spent.end == setting.BudgetAsk {
+		if g.spent.end == setting.BudgetAsk && !w.leaves(st) {
 			q = g.question(st)
 		}
 		g.mu.Unlock()
 		if q == nil {
-			g.stopIfIdle()
-			return spentFailure(st)
+			g.stopIfIdle(w)
+			return spentFailure(st, w)
 		}
 		select {
 		case <-q.done:
 		case <-ctx.Done():
-			return spentFailure(st)
+			return spentFailure(st, w)
 		}
 		if q.denied {
-			return spentFailure(st)
+			return spentFailure(st, w)
 		}
 	}
 	return nil
@@ -126,7 +137,7 @@ func (g *Gateway) question(st budget.State) *question {
 }
 
 // sending counts a request that is sent; the function it returns is called after its end.
-func (g *Gateway) sending() func() {
+func (g *Gateway) sending(w Work) func() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.spent.open++
@@ -134,18 +145,21 @@ func (g *Gateway) sending() func() {
 		g.mu.Lock()
 		g.spent.open--
 		g.mu.Unlock()
-		g.stopIfIdle()
+		g.stopIfIdle(w)
 	}
 }
 
 // stopIfIdle has the agent stopped if its budget is spent, that is to be so, and no answer is open.
-func (g *Gateway) stopIfIdle() {
+func (g *Gateway) stopIfIdle(w Work) {
+	if w.Over {
+		w = g.present()
+	}
 	g.mu.Lock()
 	if g.spent.end != setting.BudgetStop || g.spent.open > 0 || g.Now().Sub(g.spent.stopped) < stopEvery {
 		g.mu.Unlock()
 		return
 	}
-	st := g.state()
+	st := g.state(w)
 	if st.Spent() {
 		g.spent.stopped = g.Now()
 	}
@@ -156,25 +170,26 @@ func (g *Gateway) stopIfIdle() {
 }
 
 // state returns the state of the budget that is spent, or that of the agent. g.mu is held.
-func (g *Gateway) state() budget.State {
+func (g *Gateway) state(w Work) budget.State {
 	if st := g.sharedState(); st.Spent() {
+		st.Task = w.Task
 		return st
 	}
-	return g.ownState()
+	return g.ownState(w)
 }
 
 // ownState returns the state of the agent's own budget. g.mu is held.
-func (g *Gateway) ownState() budget.State {
+func (g *Gateway) ownState(w Work) budget.State {
 	if g.budget == (setting.ModelBudget{}) {
-		return budget.State{}
+		return budget.State{Task: w.Task}
 	}
-	task, day := g.Task(), ledger.Day(g.Now())
+	task, day := w.Task, ledger.Day(g.Now())
 	u := budget.Used{Day: g.Ledger.Sum(func(k ledger.Key) bool { return k.Day == day })}
 	if task != "" {
 		u.Task = g.Ledger.Sum(func(k ledger.Key) bool { return k.Task == task })
 	}
 	st := budget.Check(g.Raises.Over(g.budget, task, day), u, task != "")
-	if st.Of = day; st.Bound == "task_tokens" || st.Bound == "task_money" {
+	if st.Of, st.Task = day, task; st.OfTask() {
 		st.Of = task
 	}
 	return st

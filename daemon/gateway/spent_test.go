@@ -88,7 +88,7 @@ func TestASpentBudgetAsksAPerson(t *testing.T) {
 	require.Equal(t, 3, s.requests)
 
 	// A question does not outlive its endpoint, nor its requests the program that sent them.
-	e.Task = func() string { return "a.1" }
+	e.Work = working("a.1")
 	m := all(s.URL)
 	m.Budget, m.OnBudget, m.BudgetStep = setting.ModelBudget{DayTokens: 199}, setting.BudgetAsk, 50
 	require.NoError(t, e.Set(m))

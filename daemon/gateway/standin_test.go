@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -196,4 +197,9 @@ func all(url string) wire.Models {
 		m.Models = append(m.Models, wire.Model{Name: k, Kind: k, URL: url, Key: realKey})
 	}
 	return m
+}
+
+// working is what every request counts for: a task that runs.
+func working(task string) func(netip.AddrPort) Work {
+	return func(netip.AddrPort) Work { return Work{Task: task} }
 }

@@ -72,7 +72,7 @@ func (s *Shim) freezeForBudget(ctx context.Context, reason string) bool {
 // stopForBudget has polisd end the task, or the agent, whose model budget is spent.
 func (s *Shim) stopForBudget(st budget.State) {
 	s.events.Publish(api.Event{Type: wire.EventModelStop, Agent: s.Spec.Agent, Message: "the model budget is spent: " + st.Text,
-		Data: map[string]any{"task": s.taskNow(), "generation": s.Spec.Generation, "bound": st.Bound, "text": st.Text}})
+		Data: map[string]any{"task": st.Task, "generation": s.Spec.Generation, "bound": st.Bound, "text": st.Text}})
 }
 
 // shareWanted has polisd grant the agent its next part of the budget that its role shares.

@@ -20,9 +20,9 @@ func (s *Shim) openLeftovers() {
 }
 
 // leftRunning records the processes that are left of a main command that began at since and has
-// exited.
-func (s *Shim) leftRunning(since uint64) {
-	if err := s.leftovers.Ended(since); err != nil {
+// exited. task is the task that it was, or "".
+func (s *Shim) leftRunning(since uint64, task string) {
+	if err := s.leftovers.Ended(since, task); err != nil {
 		s.Log.Warn("processes that the command left running not found", "err", err)
 	}
 }

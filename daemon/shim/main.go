@@ -46,7 +46,7 @@ func (s *Shim) startMain(_ context.Context, req wire.StartRequest) error {
 	}
 	p := sandbox.Process{Args: req.Command, Env: s.env(more, req.TTY), Cwd: s.Spec.ProjectPath, TTY: req.TTY, Rows: 24, Cols: 80}
 	m, err := s.startTask(p, req, taskStart{start: s.sandbox.Start, use: s.use, steps: st, from: from, exited: func(m *session) {
-		s.leftRunning(since)
+		s.leftRunning(since, req.Task)
 		s.awaitOOM(m.code)
 		s.keepExit(m)
 	}})

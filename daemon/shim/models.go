@@ -87,7 +87,7 @@ func (s *Shim) openModels() error {
 		return errors.Join(fmt.Errorf("listen on %s of the agent: %w", wire.ModelEndpoint, err), l.Close(), calls.log.Close())
 	}
 	g := gateway.New()
-	g.Ledger, g.Log, g.Task, g.Reached, g.Limited = l, s.Log, s.taskNow, s.budgetReached, s.serviceLimited
+	g.Ledger, g.Log, g.Work, g.Reached, g.Limited = l, s.Log, s.workOf, s.budgetReached, s.serviceLimited
 	g.ShareWanted, g.ShareRaised = s.shareWanted, s.shareRaised
 	g.Ask, g.Stop, g.Raises = s.askBudget, s.stopForBudget, raises
 	g.Rekeyed, g.Called, g.KeyRefused, g.Uncounted = s.keyReplaced, s.serviceCalled, s.keyRefused, s.notCounted
@@ -162,16 +162,6 @@ func (s *Shim) handleReplayed(w http.ResponseWriter, _ *http.Request) error {
 	return api.Errorf(api.CodeBadState, "agent %s replays no recording", s.Spec.Agent)
 }
 
-// taskNow returns the ID of the task that the main command works on, or "".
-func (s *Shim) taskNow() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.main == nil || s.main.over() {
-		return ""
-	}
-	return s.task.id
-}
-
 // budgetReached reports that the agent has used a part of its budget for models.
 func (s *Shim) budgetReached(st budget.State) {
 	what := fmt.Sprintf("%d %% of its model budget is used", st.Percent)
@@ -179,7 +169,7 @@ func (s *Shim) budgetReached(st budget.State) {
 		what = "its model budget is spent"
 	}
 	s.events.Publish(api.Event{Type: api.EventModelBudget, Agent: s.Spec.Agent, Message: fmt.Sprintf("agent %s: %s: %s", s.Spec.Agent, what, st.Text),
-		Data: map[string]any{"percent": st.Percent, "bound": st.Bound, "text": st.Text, "task": s.taskNow()}})
+		Data: map[string]any{"percent": st.Percent, "bound": st.Bound, "text": st.Text, "task": st.Task}})
 }
 
 // keyReplaced reports that requests have another key from now on.

@@ -73,6 +73,7 @@ type Shim struct {
 	egressDenials limit
 	hostPorts     *hostPorts // nil in the host's network
 	models        models
+	senders       sync.Mutex // held while it is found who sends a request to a model
 	callDenials   limit
 	statusUpdates limit
 	leaseWaits    leaseWaits
@@ -99,6 +100,7 @@ type Shim struct {
 	raw       *logFile // nil until a command has a stream
 	mainStart time.Time
 	task      mainTask
+	lastTask  string // the task that began last; "" if none did
 	oom       oomState
 	late      chan string   // receives a path that a program of the agent waited for
 	oomSeen   chan struct{} // receives a value for each kill for memory
@@ -117,6 +119,7 @@ func (s *Shim) Open(ctx context.Context) (err error) {
 	s.started, s.stopping, s.listening = time.Now(), make(chan struct{}), map[netbridge.Port]bool{}
 	s.live = newLive(&s.Spec)
 	s.vars.Store(&s.Spec.Vars)
+	s.lastTask = s.Spec.LastTask
 	s.oomSeen, s.late = make(chan struct{}, 1), make(chan string, 1)
 	s.changes = changed.New()
 	s.events = events.New(uint64(s.started.UnixNano()))

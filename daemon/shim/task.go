@@ -25,6 +25,9 @@ type mainTask struct {
 func (s *Shim) noteTask(id string, from int64, began api.TaskUse) {
 	s.approvals.Begin(id)
 	s.auditTask.Store(&id)
+	if id != "" {
+		s.lastTask = id
+	}
 	s.task = mainTask{id: id, output: api.OutputRange{From: from}, began: began}
 }
 

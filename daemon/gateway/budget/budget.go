@@ -29,10 +29,15 @@ type State struct {
 	Of string
 	// Role: the agents of this role share it.
 	Role string
+	// Task is the task of the request that was checked, or "". The caller sets it.
+	Task string
 }
 
 // Spent reports whether nothing is left.
 func (s State) Spent() bool { return s.Percent >= 100 }
+
+// OfTask reports whether the bound is that of a task; else it is that of a day.
+func (s State) OfTask() bool { return strings.HasPrefix(s.Bound, "task_") }
 
 // Check returns the state of a budget. With no task, the bounds for tasks do not apply.
 func Check(b setting.ModelBudget, u Used, task bool) State {

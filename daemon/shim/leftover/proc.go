@@ -20,6 +20,7 @@ type process struct {
 	pid, parent, session int
 	start                uint64 // in clock ticks since boot
 	comm                 string
+	task                 string // that it belongs to by the closure that it is in
 }
 
 // readProcess reads proc_pid_stat(5). A zombie is not alive.

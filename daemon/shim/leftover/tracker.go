@@ -38,8 +38,17 @@ type Tracker struct {
 	Root  string // proc(5); "/proc" if empty
 
 	mu    sync.Mutex
-	guest map[int]uint64 // processes of a person's shells, with their start
-	left  map[int]uint64
+	guest seeds // processes of a person's shells
+	left  seeds
+}
+
+// seeds are processes, by their numbers.
+type seeds map[int]seed
+
+// seed identifies a process by its start. Task is that of the command that left it running, "" if that was no task.
+type seed struct {
+	start uint64
+	task  string
 }
 
 func (t *Tracker) root() string { return cmp.Or(t.Root, "/proc") }
@@ -50,10 +59,10 @@ func (t *Tracker) Guest(pid int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.guest == nil {
-		t.guest = map[int]uint64{}
+		t.guest = seeds{}
 	}
 	if ok && len(t.guest) < maxProcs {
-		t.guest[pid] = p.start
+		t.guest[pid] = seed{start: p.start}
 	}
 }
 
@@ -69,8 +78,8 @@ func Now() (uint64, error) {
 // hertz is USER_HZ, the unit of times in /proc. It is 100 on all supported architectures.
 const hertz = 100
 
-// Ended records the leftovers of a command that began at since and has ended.
-func (t *Tracker) Ended(since uint64) error {
+// Ended records the leftovers of a command that began at since and has ended. task is the task that it was, or "".
+func (t *Tracker) Ended(since uint64, task string) error {
 	all, err := t.read()
 	if err != nil {
 		return err
@@ -83,12 +92,13 @@ func (t *Tracker) Ended(since uint64) error {
 			delete(t.guest, pid) // it has ended
 		}
 	}
-	if t.left == nil {
-		t.left = map[int]uint64{}
-	}
+	earlier := closure(all, t.left) // also what they started meanwhile
+	t.left = seeds{}
 	for pid, p := range all {
-		if _, guest := guests[pid]; !guest && p.start >= since {
-			t.left[pid] = p.start
+		if was, ok := earlier[pid]; ok {
+			t.left[pid] = seed{p.start, was.task}
+		} else if _, guest := guests[pid]; !guest && p.start >= since {
+			t.left[pid] = seed{p.start, task}
 		}
 	}
 	return nil
@@ -100,21 +110,26 @@ func (t *Tracker) read() (map[int]process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list the agent's processes: %w", err)
 	}
+	return t.readThose(pids[:min(len(pids), maxProcs)]), nil
+}
+
+func (t *Tracker) readThose(pids []int) map[int]process {
 	all := map[int]process{}
-	for _, pid := range pids[:min(len(pids), maxProcs)] {
+	for _, pid := range pids {
 		if p, ok := readProcess(t.root(), pid); ok {
 			all[pid] = p
 		}
 	}
-	return all, nil
+	return all
 }
 
 // closure returns the processes of all that are in seed, that descend from one in seed, or that are
-// in a session which one of these leads.
-func closure(all map[int]process, seed map[int]uint64) map[int]process {
+// in a session which one of these leads. Each has the task of the one that it is in for.
+func closure(all map[int]process, from seeds) map[int]process {
 	in := map[int]process{}
-	for pid, start := range seed {
-		if p, ok := all[pid]; ok && p.start == start {
+	for pid, s := range from {
+		if p, ok := all[pid]; ok && p.start == s.start {
+			p.task = s.task
 			in[pid] = p
 		}
 	}
@@ -124,9 +139,12 @@ func closure(all map[int]process, seed map[int]uint64) map[int]process {
 			if _, ok := in[pid]; ok {
 				continue
 			}
-			_, parent := in[p.parent]
-			_, leader := in[p.session]
-			if parent || leader {
+			of, ok := in[p.parent]
+			if !ok {
+				of, ok = in[p.session]
+			}
+			if ok {
+				p.task = of.task
 				in[pid], more = p, true
 			}
 		}
@@ -146,9 +164,9 @@ func (t *Tracker) alive() (map[int]process, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	in := closure(all, t.left)
-	t.left = map[int]uint64{}
+	t.left = seeds{}
 	for pid, p := range in {
-		t.left[pid] = p.start
+		t.left[pid] = seed{p.start, p.task}
 	}
 	return in, nil
 }

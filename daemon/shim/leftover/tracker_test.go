@@ -1,6 +1,7 @@
 package leftover
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"strconv"
@@ -68,7 +69,7 @@ func TestWhatACommandLeavesIsKnownByWhenItBegan(t *testing.T) {
 		return len(b) > 0
 	}, 5*time.Second, time.Millisecond)
 	require.False(t, tr.Any())
-	require.NoError(t, tr.Ended(since))
+	require.NoError(t, tr.Ended(since, "a.1"))
 	require.True(t, tr.Any())
 	list, err := tr.List()
 	require.NoError(t, err)
@@ -101,17 +102,22 @@ func TestWhatDescendsFromALeftover(t *testing.T) {
 			pid += 2
 			all[pid] = process{pid: pid, start: uint64(pid), parent: rapid.IntRange(1, pid-1).Draw(t, "parent"), session: rapid.SampledFrom([]int{1, pid}).Draw(t, "session")}
 		}
-		seed := map[int]uint64{}
+		from := seeds{}
 		for _, pid := range rapid.SliceOfN(rapid.IntRange(1, 16), 0, 4).Draw(t, "seed") {
-			seed[pid] = uint64(pid) + uint64(rapid.IntRange(0, 1).Draw(t, "another process"))
+			from[pid] = seed{uint64(pid) + uint64(rapid.IntRange(0, 1).Draw(t, "another process")), fmt.Sprint("a.", pid)}
 		}
-		in := closure(all, seed)
+		in := closure(all, from)
 		for pid, p := range all {
 			_, has := in[pid]
 			_, parent := in[p.parent]
 			_, leader := in[p.session]
-			start, seeded := seed[pid]
-			require.Equal(t, has, seeded && start == p.start || parent || leader && p.session != pid, "process %d", pid)
+			s, seeded := from[pid]
+			require.Equal(t, has, seeded && s.start == p.start || parent || leader && p.session != pid, "process %d", pid)
+			if seeded && has && s.start == p.start {
+				require.Equal(t, s.task, in[pid].task)
+			} else if has {
+				require.Contains(t, []string{in[p.parent].task, in[p.session].task}, in[pid].task)
+			}
 		}
 	})
 }

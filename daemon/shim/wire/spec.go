@@ -78,6 +78,8 @@ type Spec struct {
 	HomeDir string `json:"home_dir"`
 	Scratch string `json:"scratch,omitempty"`
 	LogDir  string `json:"log_dir"`
+	// LastTask is the ID of the last task before the shim was started; "" if there was none.
+	LastTask string `json:"last_task,omitempty"`
 
 	// Shared is what the view shows beside the agent's files; nil for nothing.
 	Shared *Shared `json:"shared,omitempty"`
