@@ -62,7 +62,7 @@ func (d *Daemon) openShims() error {
 		l = &launcher.Systemd{}
 	}
 	d.totals = d.newTotals()
-	d.shims = &shims{run: d.run, launcher: l, program: program, config: d.live, log: d.Log, cgroup: d.cgroupPath, roots: d.roots, total: d.totals.Apply, left: d.leftOpens,
+	d.shims = &shims{run: d.run, launcher: l, program: program, config: d.live, log: d.Log, cgroup: d.cgroupPath, roots: d.roots, total: d.totals.Apply, left: d.leftRecords,
 		env:    &environment.Builder{Run: d.run, Config: d.live, Lost: d.lostNames, Cgroup: d.cgroupPath, SocketGID: d.gid, Log: d.Log},
 		models: &models.Source{Config: d.live, Getenv: os.Getenv, Owner: uint32(os.Geteuid()), Now: time.Now}, book: &d.modelBook, shared: d.sharedBudgets(),
 		activity: &dial.Activity{Log: d.Log}}

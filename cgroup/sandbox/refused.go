@@ -22,8 +22,11 @@ type RefusedCall struct {
 }
 
 // Refused reports audited calls, if Config.ReportDenied is set. The channel is closed when the
-// sandbox is destroyed. If it is full, new calls are dropped.
+// sandbox is destroyed. If it is full, new calls are dropped, which Missed counts.
 func (s *Sandbox) Refused() <-chan RefusedCall { return s.refusals }
+
+// Missed returns how many calls were dropped since it was called last.
+func (s *Sandbox) Missed() int { return int(s.missed.Swap(0)) }
 
 // refusalsBuffer is how many denied calls wait for the receiver.
 const refusalsBuffer = 256
@@ -68,6 +71,7 @@ func (s *Sandbox) refusedCall(c unotify.Call, who unotify.Caller) {
 	select {
 	case s.refusals <- RefusedCall{Time: time.Now(), Pid: who.Pid, Program: who.Program, Call: name, Wanted: describe(name, c.Args), Kind: kindOf(name)}:
 	default:
+		s.missed.Add(1)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/opencontainers/runc/libcontainer"
@@ -38,6 +39,7 @@ type Sandbox struct {
 	ooms       chan OOMEvent
 	supervisor *unotify.Supervisor // nil if denied calls are not audited
 	refusals   chan RefusedCall
+	missed     atomic.Int64 // refused calls that are not in it
 	stopWatch  context.CancelFunc
 	stopReap   context.CancelFunc
 	work       sync.WaitGroup // the goroutines that wait for processes and watch memory

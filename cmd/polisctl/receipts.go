@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -78,8 +79,8 @@ func receiptRows(p *page, r api.Receipts) {
 	rows := make([][]cell, 0, len(r.Receipts))
 	for _, x := range r.Receipts {
 		text := x.Message
-		if x.Count > 1 {
-			text += fmt.Sprintf(" (%d times)", x.Count)
+		if n := fmt.Sprintf("%d times", x.Count); x.Count > 1 && !strings.Contains(text, n) {
+			text += " (" + n + ")"
 		}
 		rows = append(rows, []cell{{text: receiptID(x.Log, x.Seq)}, {text: x.Time.Local().Format("2006-01-02 15:04:05")}, {text: x.Type}, {text: api.Shorten(text, 120)}})
 	}

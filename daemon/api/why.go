@@ -13,6 +13,8 @@ type WhyEntry struct {
 	Since  *time.Time `json:"since,omitempty"`
 	Hint   string     `json:"hint"`
 	Count  int        `json:"count,omitempty"`
+	// First is when the first of Count refusals was.
+	First *time.Time `json:"first,omitempty"`
 	// Pid, on the host, and Program are who was refused, where it is known.
 	Pid     int    `json:"pid,omitempty"`
 	Program string `json:"program,omitempty"`

@@ -192,6 +192,9 @@ func CheckResult(dir string) string { return filepath.Join(dir, "check.json") }
 // ShimSocket is the socket of the shim that lives in dir.
 func ShimSocket(dir string) string { return filepath.Join(dir, "shim.sock") }
 
+// ShimEvents is where a shim that ends leaves its last events.
+func ShimEvents(dir string) string { return filepath.Join(dir, "events.json") }
+
 // ShimOpens is where a shim that ends leaves what it has recorded of opens, and not handed over.
 func ShimOpens(dir string) string { return filepath.Join(dir, "opens.json") }
 

@@ -39,5 +39,5 @@ func sameness(e api.Event) string {
 	if e.Type == api.EventModelUsed { // a later one has other sums
 		return fmt.Sprint(e.Type, e.Data["task"], e.Data["requests"])
 	}
-	return strings.Join([]string{e.Type, string(e.Code), text("service"), text("op"), text("path"), text("program"), text("holder"), text("id"), text("ref"), text("snapshot")}, "\x00")
+	return strings.Join([]string{e.Type, string(e.Code), text("service"), text("op"), text("path"), text("others"), text("program"), text("holder"), text("id"), text("ref"), text("snapshot")}, "\x00")
 }

@@ -73,6 +73,8 @@ func (s *Shim) approvalChanged(c approval.Change) {
 	}
 	if v.Answer != nil || s.questionEvents.pass(time.Now()) {
 		s.events.Publish(ev)
+	} else {
+		s.omitQuestion()
 	}
 	if a := v.Answer; a != nil && (c.Rule != nil || a.Verdict == api.VerdictAbort) {
 		v.Detail = ""

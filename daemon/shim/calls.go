@@ -19,28 +19,35 @@ func (s *Shim) reportCalls() {
 		select {
 		case c, ok := <-s.sandbox.Refused():
 			if !ok {
+				s.refusedCalls(f.rest())
 				return
 			}
 			due = f.add(c)
 		case <-later.C:
 			due = f.due()
 		case <-s.ctx.Done():
+			s.refusedCalls(f.rest())
 			return
 		}
-		for _, d := range due {
-			switch {
-			case isProbe(d.call):
-				s.probed(callDenial(d))
-			case s.callDenials.pass(time.Now()):
-				s.denied(callDenial(d))
-			}
-		}
+		s.refusedCalls(due)
 		if next := f.next(); next.IsZero() {
 			later.Stop()
 		} else {
 			later.Reset(time.Until(next))
 		}
 	}
+}
+
+// refusedCalls records calls, and how many more there were.
+func (s *Shim) refusedCalls(all []aggregated) {
+	for _, d := range all {
+		if isProbe(d.call) {
+			s.probed(callDenial(d))
+		} else {
+			s.denied(callDenial(d))
+		}
+	}
+	s.missed("system call", api.CodeSyscallDenied, s.sandbox.Missed())
 }
 
 // isProbe reports whether a refused call is one that programs try at every start and do without:
@@ -51,6 +58,9 @@ func isProbe(c sandbox.RefusedCall) bool { return c.Call == "io_uring_setup" }
 // probed records a probe. It is listed only on request, and not shown to the agent.
 func (s *Shim) probed(d view.Denial) {
 	s.views.probes.Add(d)
+	if !s.probeEvents.pass(time.Now()) { // a program chooses its name; nobody misses them
+		return
+	}
 	ev := s.denialEvent(d)
 	ev.Data["probe"] = true
 	s.events.Publish(ev)
@@ -63,7 +73,7 @@ func callDenial(f aggregated) view.Denial {
 		what += " (" + f.call.Wanted + ")"
 	}
 	why := reasons[f.call.Kind]
-	return view.Denial{Time: f.call.Time, Op: "system call", Path: what, Code: string(api.CodeSyscallDenied), Errno: "EPERM",
+	return view.Denial{Time: f.call.Time, Op: "system call", Path: what, Within: f.call.Call, Code: string(api.CodeSyscallDenied), Errno: "EPERM",
 		Rule: why.rule, Hint: cmp.Or(hints[f.call.Call], why.hint), Pid: uint32(f.call.Pid), Program: f.call.Program, Count: f.count}
 }
 

@@ -51,8 +51,7 @@ func (s *Shim) overLimit(r netbridge.Refusal, d view.Denial) {
 	most := s.connections.Load()
 	d.Code, d.Rule = string(api.CodeQuota), fmt.Sprintf("the agent has %d connections, as many as it may", most)
 	d.Hint = fmt.Sprintf("close connections that are not needed, or ask the administrator for more: polisctl agents set %s --connections N", s.Spec.Agent)
-	d.Pid, d.Program = s.whoHas(r.Proto, r.Local, r.Remote)
-	s.denied(d)
+	s.deniedBy(d, s.sender(r))
 	if !s.hits.hit(limitConnections, 0, time.Now()) {
 		return
 	}

@@ -90,6 +90,16 @@ func (d *dedup) due() []aggregated {
 	return out
 }
 
+// rest returns what was counted, at the end.
+func (d *dedup) rest() (out []aggregated) {
+	for _, e := range d.m {
+		if e.count > 0 {
+			out = append(out, e.report(d.now()))
+		}
+	}
+	return out
+}
+
 // forgetOldest removes the oldest entry and returns what was counted of it.
 func (d *dedup) forgetOldest(now time.Time) []aggregated {
 	var oldest callKey

@@ -115,7 +115,7 @@ func (e *egressAsks) wait(r netbridge.Refusal, f flow, what string) {
 		}
 		e.mu.Unlock()
 	}
-	d := view.Denial{Time: time.Now(), Op: r.Proto + " connection", Path: r.Remote.String(), Code: view.CodeNotApproved, Errno: "ECONNREFUSED",
+	d := view.Denial{Time: time.Now(), Op: r.Proto + " connection", Path: r.Remote.String(), Within: r.Remote.Addr().String(), Code: view.CodeNotApproved, Errno: "ECONNREFUSED",
 		Rule: "the agent's egress is " + describe(e.s.egress.egress()), Pid: pid, Program: program, Hint: "do without it, or ask for something else"}
 	if r.Proto != "tcp" {
 		d.Errno = "EHOSTUNREACH"
@@ -126,9 +126,7 @@ func (e *egressAsks) wait(r netbridge.Refusal, f flow, what string) {
 	if reason != "" {
 		d.Hint = "the answer: " + reason
 	}
-	if e.s.egressDenials.pass(time.Now()) {
-		e.s.denied(d)
-	}
+	e.s.denied(d)
 }
 
 // watch returns when the socket of a connection is closed, or ctx ends.

@@ -114,9 +114,6 @@ func recoverLocks(sp wire.Spec) error {
 }
 
 func (s *Shim) deniedGit(d gitdir.Denial) {
-	if !s.gitDenials.pass(d.Time) {
-		return
-	}
 	s.denied(view.Denial{Time: d.Time, Op: d.Op, Path: d.Path, Code: d.Code, Errno: unix.ErrnoName(d.Errno), Pid: d.Pid, Hint: d.Hint,
 		Holder: d.Holder, Since: d.Since})
 }

@@ -184,12 +184,9 @@ func (s *Shim) hostName(a netbridge.Asked) (netip.Addr, bool) {
 	if s.hostPorts.any() {
 		return netip.AddrFrom4([4]byte{127, 0, 0, 1}), true
 	}
-	if s.egressDenials.pass(time.Now()) {
-		d := view.Denial{Time: time.Now(), Op: "name lookup", Path: a.Name, Code: string(api.CodeEgressDenied), Errno: "NXDOMAIN",
-			Rule: "no port of the host is open to the agent (network.host_ports)", Hint: hostPortHint(s.Spec.Agent)}
-		d.Pid, d.Program = s.whoHas(a.Proto, a.From, netbridge.DNSAddr())
-		s.denied(d)
-	}
+	s.deniedBy(view.Denial{Time: time.Now(), Op: "name lookup", Path: a.Name, Within: a.Name, Code: string(api.CodeEgressDenied), Errno: "NXDOMAIN",
+		Rule: "no port of the host is open to the agent (network.host_ports)", Hint: hostPortHint(s.Spec.Agent)},
+		func(d *view.Denial) { d.Pid, d.Program = s.whoHas(a.Proto, a.From, netbridge.DNSAddr()) })
 	return netip.Addr{}, true
 }
 

@@ -144,6 +144,8 @@ func (in *insideAPI) touch() {
 const (
 	// whyPause is the time between two versions of why in a storm of refusals.
 	whyPause = 10 * time.Millisecond
+	// whyStorm is the time between two versions while the storm lasts.
+	whyStorm = 100 * time.Millisecond
 	// whyBurst is how many refusals in quick succession get their version at once.
 	whyBurst = 20
 )
@@ -175,17 +177,23 @@ func (s *Shim) writeWhy() {
 
 // keepFiles rewrites why after refusals that updateWhy deferred.
 func (s *Shim) keepFiles() {
+	var last time.Time
 	for {
 		select {
 		case <-s.inside.dirty:
 		case <-s.ctx.Done():
 			return
 		}
+		pause := whyPause
+		if time.Since(last) < 2*whyStorm {
+			pause = whyStorm
+		}
 		select {
-		case <-time.After(whyPause):
+		case <-time.After(pause):
 		case <-s.ctx.Done():
 			return
 		}
+		last = time.Now()
 		s.inside.mu.Lock()
 		s.writeWhy()
 		s.inside.mu.Unlock()

@@ -1,6 +1,7 @@
 package shim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,29 +56,23 @@ func (s *Shim) refusedName(a netbridge.Asked, addr netip.Addr, why string) {
 	if s.opens != nil && s.recording.Load() && !addr.IsValid() {
 		s.opens.Note(0, api.Open{Op: wire.OpResolveDenied, Path: a.Name})
 	}
-	if !s.egressDenials.pass(time.Now()) {
-		return
-	}
-	d := view.Denial{Time: time.Now(), Op: "name lookup", Path: a.Name, Code: string(api.CodeEgressDenied), Errno: "NXDOMAIN", Rule: why,
+	_, domain, _ := strings.Cut(a.Name, ".")
+	d := view.Denial{Time: time.Now(), Op: "name lookup", Path: a.Name, Within: cmp.Or(domain, a.Name), Code: string(api.CodeEgressDenied), Errno: "NXDOMAIN", Rule: why,
 		Hint: s.egressHint(a.Name)}
 	if addr.IsValid() {
 		d.Path += " (" + addr.String() + ")"
 		d.Hint = s.addrHint(addr)
 	}
-	d.Pid, d.Program = s.whoHas(a.Proto, a.From, netbridge.DNSAddr())
-	s.denied(d)
+	s.deniedBy(d, func(d *view.Denial) { d.Pid, d.Program = s.whoHas(a.Proto, a.From, netbridge.DNSAddr()) })
 }
 
 // refusedConnection records a refused connection. The program still waits for its result.
 func (s *Shim) refusedConnection(r netbridge.Refusal) {
-	if !s.egressDenials.pass(time.Now()) {
-		return
-	}
 	to := r.Remote.String()
 	if r.Remote.Port() == 0 {
 		to = r.Remote.Addr().String()
 	}
-	d := view.Denial{Time: time.Now(), Op: r.Proto + " connection", Path: to, Code: string(api.CodeEgressDenied), Errno: "EHOSTUNREACH",
+	d := view.Denial{Time: time.Now(), Op: r.Proto + " connection", Path: to, Within: r.Remote.Addr().String(), Code: string(api.CodeEgressDenied), Errno: "EHOSTUNREACH",
 		Rule: "the agent's egress is " + describe(s.egress.egress())}
 	if r.Proto == "tcp" {
 		d.Errno = "ECONNREFUSED"
@@ -99,8 +94,12 @@ func (s *Shim) refusedConnection(r netbridge.Refusal) {
 	} else {
 		d.Hint = s.addrHint(r.Remote.Addr())
 	}
-	d.Pid, d.Program = s.whoHas(r.Proto, r.Local, r.Remote)
-	s.denied(d)
+	s.deniedBy(d, s.sender(r))
+}
+
+// sender finds the process that a refused packet is of.
+func (s *Shim) sender(r netbridge.Refusal) func(*view.Denial) {
+	return func(d *view.Denial) { d.Pid, d.Program = s.whoHas(r.Proto, r.Local, r.Remote) }
 }
 
 // egressHint returns how to allow a name or an address.

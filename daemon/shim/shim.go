@@ -24,6 +24,7 @@ import (
 	"polis/daemon/shim/heap"
 	"polis/daemon/shim/leftover"
 	"polis/daemon/shim/opens"
+	"polis/daemon/shim/tally"
 	"polis/daemon/shim/wire"
 	"polis/fusefs/changed"
 	"polis/fusefs/ignore"
@@ -69,12 +70,11 @@ type Shim struct {
 	// vars is Spec.Vars, until the variables are changed.
 	vars atomic.Pointer[[]string]
 
-	gitDenials    limit
-	egressDenials limit
+	tally         *tally.Tally
 	hostPorts     *hostPorts // nil in the host's network
 	models        models
 	senders       sync.Mutex // held while it is found who sends a request to a model
-	callDenials   limit
+	probeEvents   limit
 	statusUpdates limit
 	leaseWaits    leaseWaits
 	kept          keptCounters
@@ -88,7 +88,7 @@ type Shim struct {
 	gitPrograms []os.FileInfo
 	// questionEvents bounds the events of new and withdrawn questions.
 	questionEvents limit
-	ignoreDenials  limit
+	omitting       atomic.Bool  // some are left out, which is reported soon
 	egress         *egressGuard // nil if the agent's network has no gate
 
 	// stepping is the main command while it runs, if it is a task.
@@ -130,6 +130,9 @@ func (s *Shim) Open(ctx context.Context) (err error) {
 		}
 		return false
 	}
+	if err := s.openDenials(); err != nil {
+		return api.Errorf(api.CodeInternal, "%w", err)
+	}
 	group, gctx := errgroup.WithContext(context.WithoutCancel(ctx))
 	gctx, cancel := context.WithCancelCause(gctx)
 	s.group, s.ctx = group, gctx
@@ -165,6 +168,7 @@ func (s *Shim) Open(ctx context.Context) (err error) {
 	if err := s.openApprovals(); err != nil {
 		return err
 	}
+	s.group.Go(func() error { s.tally.Run(s.ctx); return nil })
 	if s.out, err = openLog(s.Spec.LogDir, OutputLog, s.Spec.LogBytes); err != nil {
 		return api.Errorf(api.CodeInternal, "%w", err)
 	}

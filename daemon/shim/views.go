@@ -210,50 +210,14 @@ func (s *Shim) tooManyOpen(c fusefs.Caller, limit int) {
 		Hint: "end programs that keep many files open, or ask for a higher limit"})
 }
 
-// denied records a refusal that is not the view's, and counts it.
-func (s *Shim) denied(d view.Denial) {
-	s.refusedElsewhere(d)
-	s.recordDenied(d)
-}
-
-// recordDenied records a refusal for the agent and notifies the daemon.
-func (s *Shim) recordDenied(d view.Denial) {
-	s.views.whys.Add(d)
-	s.updateWhy()
-	s.events.Publish(s.denialEvent(d))
-	s.noteDenied(d)
-}
-
-// recordHidden notifies the daemon of the refusal of a hidden name, which the agent does not learn of.
-func (s *Shim) recordHidden(d view.Denial) { s.events.Publish(s.denialEvent(d)) }
-
-func (s *Shim) denialEvent(d view.Denial) api.Event {
-	typ := api.EventDenied
-	if d.Code == string(api.CodeFileLocked) {
-		typ = api.EventLockConflict
-	}
-	ev := api.Event{Type: typ, Agent: s.Spec.Agent, Time: d.Time, Code: api.Code(d.Code),
-		Message: fmt.Sprintf("agent %s: %s of %s was refused (%s)", s.Spec.Agent, d.Op, api.PrintPath(d.Path), d.Code),
-		Data:    map[string]any{"op": d.Op, "path": api.EncodePath(d.Path), "holder": d.Holder, "pid": d.Pid, "program": d.Program, "hint": d.Hint}}
-	if d.Count > 1 {
-		ev.Message += fmt.Sprintf(", %d times", d.Count)
-		ev.Data["count"] = d.Count
-	}
-	return ev
-}
-
 // rulesTooLarge reports ignore rules that polis does not read because of their size.
 func (s *Shim) rulesTooLarge(path string, err error) {
-	now := time.Now()
-	if !s.ignoreDenials.pass(now) {
-		return
-	}
 	if below, ok := strings.CutPrefix(path, s.Spec.PrivateGit+"/"); ok {
 		path = ".git/" + below // info/exclude
 	} else if filepath.IsAbs(path) {
 		path = ".git/" + filepath.Base(path) // the index
 	}
-	s.denied(view.Denial{Time: now, Op: "ignore", Path: path, Code: string(api.CodeTooLarge), Errno: "EFBIG",
+	s.denied(view.Denial{Time: time.Now(), Op: "ignore", Path: path, Code: string(api.CodeTooLarge), Errno: "EFBIG",
 		Hint: err.Error() + "; until it is smaller polis takes nothing there for ignored, so files that git ignores take leases"})
 }
 
@@ -277,6 +241,9 @@ func (s *Shim) why() []api.WhyEntry {
 			e := api.WhyEntry{Time: d.Time, Op: d.Op, Path: api.EncodePath(d.Path), Code: api.Code(d.Code), Errno: d.Errno, Holder: d.Holder, Hint: d.Hint, Pid: int(d.Pid), Program: d.Program, Count: d.Count, Probe: probe}
 			if !d.Since.IsZero() {
 				e.Since = &d.Since
+			}
+			if !d.First.IsZero() {
+				e.First = &d.First
 			}
 			out = append(out, e)
 		}

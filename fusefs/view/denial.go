@@ -3,12 +3,9 @@ package view
 import (
 	"fmt"
 	"strings"
-	"sync"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
-	"golang.org/x/time/rate"
 
 	"polis/fusefs"
 )
@@ -35,16 +32,12 @@ func (g *Guard) HiddenRefused(c fusefs.Caller, op fusefs.Op, t fusefs.Target) {
 	_ = g.refuse(c, op, true, Denial{Path: t.Path, Code: CodeHidden, Rule: g.set.Load().DecideThrough(t.Path, t.Dir).Rule}, syscall.ENOENT) //nolint:errcheck // it is the errno that the kernel has got
 }
 
-// report passes a refusal to one of the callbacks, at a bounded rate.
+// report passes a refusal to one of the callbacks.
 func (g *Guard) report(to func(Denial), c fusefs.Caller, op fusefs.Op, d Denial, errno syscall.Errno) syscall.Errno {
 	if to == nil {
 		return errno
 	}
 	d.Time, d.Op, d.Pid = g.cfg.Now(), string(op), c.Pid
-	if !g.limit.pass(d) {
-		g.stats.withheld.Add(1)
-		return errno
-	}
 	if d.Errno = unix.ErrnoName(errno); d.Errno == "" {
 		d.Errno = errno.Error()
 	}
@@ -90,41 +83,4 @@ func hint(d Denial) string {
 		return "this is a bound of your own: end or commit what you do not need, then try again"
 	}
 	return ""
-}
-
-const (
-	limitBurst = 64
-	limitEvery = 50 * time.Millisecond // one more refusal is reported
-	sameWithin = time.Second           // an equal refusal within this time is not reported
-	maxSame    = 256
-)
-
-type sameKey struct{ op, path, code string }
-
-// limiter is a token bucket that also drops repetitions: a program in a loop must neither fill the
-// audit log nor displace other refusals.
-type limiter struct {
-	mu     sync.Mutex
-	bucket *rate.Limiter
-	recent map[sameKey]time.Time
-}
-
-func (l *limiter) pass(d Denial) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.recent == nil || len(l.recent) >= maxSame {
-		l.recent = make(map[sameKey]time.Time)
-	}
-	if l.bucket == nil {
-		l.bucket = rate.NewLimiter(rate.Every(limitEvery), limitBurst)
-	}
-	k := sameKey{d.Op, d.Path, d.Code}
-	if at, ok := l.recent[k]; ok && d.Time.Sub(at) < sameWithin {
-		return false
-	}
-	if !l.bucket.AllowN(d.Time, 1) {
-		return false
-	}
-	l.recent[k] = d.Time
-	return true
 }

@@ -26,7 +26,6 @@ type Guard struct {
 	set    atomic.Pointer[policy.Set]
 	swaps  atomic.Uint64 // number of replaced policies
 	stats  counters
-	limit  limiter
 }
 
 var (

@@ -19,17 +19,15 @@ type Stats struct {
 	// AvgReadLatency and AvgWriteLatency are in nanoseconds, each
 	// (old*9 + sample)/10 after every operation.
 	AvgReadLatency, AvgWriteLatency int64
-	// Suppressed counts refusals that were not passed to OnDenial.
-	Suppressed int64
 	// ReadTimes and WriteTimes are the latencies of all gated operations.
 	ReadTimes, WriteTimes Times
 }
 
 type counters struct {
-	reads, writes, readDenied, writeDenied    atomic.Int64
-	lockConflicts, lockdUnavailable, withheld atomic.Int64
-	avgRead, avgWrite                         atomic.Int64
-	readTimes, writeTimes                     Histogram
+	reads, writes, readDenied, writeDenied atomic.Int64
+	lockConflicts, lockdUnavailable        atomic.Int64
+	avgRead, avgWrite                      atomic.Int64
+	readTimes, writeTimes                  Histogram
 }
 
 // Stats returns the present counters.
@@ -40,8 +38,7 @@ func (g *Guard) Stats() Stats {
 		ReadDenied: s.readDenied.Load(), WriteDenied: s.writeDenied.Load(),
 		LockConflicts: s.lockConflicts.Load(), LockdUnavailable: s.lockdUnavailable.Load(),
 		AvgReadLatency: s.avgRead.Load(), AvgWriteLatency: s.avgWrite.Load(),
-		Suppressed: s.withheld.Load(),
-		ReadTimes:  s.readTimes.Times(), WriteTimes: s.writeTimes.Times(),
+		ReadTimes: s.readTimes.Times(), WriteTimes: s.writeTimes.Times(),
 	}
 }
 
@@ -55,7 +52,6 @@ func (g *Guard) SetStats(from Stats) {
 	s.writeDenied.Store(from.WriteDenied)
 	s.lockConflicts.Store(from.LockConflicts)
 	s.lockdUnavailable.Store(from.LockdUnavailable)
-	s.withheld.Store(from.Suppressed)
 	s.avgRead.Store(from.AvgReadLatency)
 	s.avgWrite.Store(from.AvgWriteLatency)
 	s.readTimes.Set(from.ReadTimes)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"path"
 	"syscall"
 	"time"
 
@@ -104,8 +105,23 @@ type Denial struct {
 	// Program is the name of Pid's program, if it is known.
 	Program string `json:"program,omitempty"`
 	Hint    string `json:"hint,omitempty"`
-	// Count is the number of equal refusals that are reported as one; 0 means one.
-	Count int `json:"count,omitempty"`
+	// Count is the number of equal refusals that are reported as one; 0 means one. First is the time of the first one.
+	Count int       `json:"count,omitempty"`
+	First time.Time `json:"first,omitzero"`
+	// Within is what Path is in, if it is no path of files.
+	Within string `json:"-"`
+}
+
+// Class is what refusals have in common that differ only in the last part of what was asked for.
+type Class struct{ Op, Code, Rule, Parent string }
+
+// Class returns the class of a refusal.
+func (d Denial) Class() Class {
+	c := Class{d.Op, d.Code, d.Rule, d.Within}
+	if c.Parent == "" {
+		c.Parent = path.Dir(d.Path)
+	}
+	return c
 }
 
 // Asker decides about paths for which a rule `ask` requires a person's decision.
@@ -178,7 +194,7 @@ type Config struct {
 	Deleting func(c fusefs.Caller, path string)
 	// Changes collects the paths that change. May be nil.
 	Changes *changed.Set
-	// OnDenial is called with refusals, at a bounded rate. It must not block.
+	// OnDenial is called with each refusal. It must not block.
 	OnDenial func(Denial)
 	// OnHidden is OnDenial for what a rule hides (CodeHidden). The agent must not learn of it: that would
 	// reveal that the name exists. May be nil.

@@ -1,5 +1,7 @@
 package wire
 
+import "polis/daemon/api"
+
 // Event types that a shim emits for polisd alone. polisd acts on them and publishes the others.
 // Their names are part of the protocol.
 const (
@@ -27,3 +29,10 @@ const (
 	EventListenUDP   = "shim:listen-udp"
 	EventUnlistenUDP = "shim:unlisten-udp"
 )
+
+// LeftEvents is the file that a shim leaves when it ends, for a polisd that does not read its events any more.
+type LeftEvents struct {
+	// Unfinished: the shim has not ended in order, and what it had counted and not reported is lost.
+	Unfinished bool        `json:"unfinished,omitempty"`
+	Events     []api.Event `json:"events,omitempty"`
+}
