@@ -74,3 +74,35 @@ func TestARefusalAtTheEndIsRecorded(t *testing.T) {
 	require.Equal(t, 1, of["stolen"], "%v", of)
 	require.NotContains(t, strings.Join(glob(d.path("run", "agents", "*", "events.json")), " "), "ana")
 }
+
+// TestAStormOfConnectionsHidesNoOther: the kernel reports refused connections at a bounded rate, by their destination; those
+// that it only counts are in the receipts, too.
+func TestAStormOfConnectionsHidesNoOther(t *testing.T) {
+	needProgram(t, "python3")
+	d := startDaemon(t, options{})
+	d.up()
+	d.add("ana", "--egress", "none")
+	d.sh("ana", `python3 -c '
+import socket
+def refused(host, port):
+    s = socket.socket()
+    try: s.connect((host, port))
+    except ConnectionRefusedError: pass
+    else: assert False
+    s.close()
+for i in range(3000):
+    refused("203.0.113.1", 80)
+    if i >= 2000 and i % 100 == 0: refused("203.0.113.%d" % (i // 100), 22)
+'`)
+	d.must("agents", "stop", "ana")
+	of, all := d.recordedRefusals("ana")
+	odd := 0
+	for path := range of {
+		if strings.HasSuffix(path, ":22") {
+			odd++
+		}
+	}
+	require.GreaterOrEqual(t, odd, 5, "%v", of)
+	require.GreaterOrEqual(t, all, 3010)
+	require.Positive(t, of["others, not read one by one"])
+}

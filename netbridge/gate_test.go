@@ -2,11 +2,13 @@ package netbridge
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -237,7 +239,7 @@ func TestRefusalsAreReportedWhileTheProgramWaits(t *testing.T) {
 		inode uint32
 		found bool
 	}
-	received := make(chan told, 100)
+	received := make(chan told, 1000)
 	readRefusals(t, ep, func(r Refusal) {
 		inode, ok, err := ns.Owner(t.Context(), r.Proto, r.Local, r.Remote)
 		if err != nil {
@@ -290,6 +292,37 @@ func TestRefusalsAreReportedWhileTheProgramWaits(t *testing.T) {
 	n := len(received)
 	require.Greater(t, n, 0)
 	require.LessOrEqual(t, n, logBurst+logRate*(int(time.Since(start)/time.Second)+2))
+
+	// It hides no other destination, unless that is by chance in the same part, and the rest of it is counted.
+	g := Gate{Table: ep.Table, Link: ep.Link, Addr: ep.Addr}
+	unlogged, err := g.Unlogged()
+	require.NoError(t, err)
+	require.Equal(t, 300, n+int(unlogged))
+	stop := make(chan struct{})
+	var storm sync.WaitGroup
+	storm.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				_, _ = dial(t, ns, "203.0.113.1:80")
+			}
+		}
+	})
+	for i := range 8 {
+		_, err = dial(t, ns, fmt.Sprint("203.0.113.", 2+i, ":22"))
+		require.ErrorIs(t, err, unix.ECONNREFUSED)
+	}
+	close(stop)
+	storm.Wait()
+	odd := 0
+	for len(received) > 0 {
+		if r := <-received; r.Remote.Port() == 22 {
+			odd++
+		}
+	}
+	require.GreaterOrEqual(t, odd, 4)
 }
 
 func TestTheQueueIsNoWayOut(t *testing.T) {

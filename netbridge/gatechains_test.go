@@ -54,9 +54,9 @@ func TestChainsOfAnEarlierVersionStayInForceUntilTheirShimIsReplaced(t *testing.
 	c, err := openTables()
 	require.NoError(t, err)
 	kind := queueNative
-	if g.fillChain(c, old.log, planLog(r.Queue, kind)) != nil {
+	if g.fillChain(c, old.log, planLog(r.Queue, kind, nil)) != nil {
 		kind = queueXT
-		require.NoError(t, g.fillChain(c, old.log, planLog(r.Queue, kind)))
+		require.NoError(t, g.fillChain(c, old.log, planLog(r.Queue, kind, nil)))
 	}
 	require.NoError(t, g.fillChain(c, old.connlimit, planConnlimit(old.log, most)))
 	_, err = connect(t, ns, "203.0.113.1:80", most)
@@ -97,7 +97,7 @@ func TestAGateFillsTheChainsOfAnEarlierVersionIfTheTableHasNoOthers(t *testing.T
 	c, err := openTables()
 	require.NoError(t, err)
 	tb := &nftables.Table{Family: nftables.TableFamilyINet, Name: table}
-	for name, want := range map[string]int{old.connlimit: len(planConnlimit(old.log, 7)), old.log: len(planLog(1<<14, queueNative))} {
+	for name, want := range map[string]int{old.connlimit: len(planConnlimit(old.log, 7)), old.log: len(planLog(1<<14, queueNative, new(uint32)))} {
 		rules, err := c.GetRules(tb, &nftables.Chain{Table: tb, Name: name})
 		require.NoError(t, err)
 		require.Len(t, rules, want, name)

@@ -1,12 +1,14 @@
 package netbridge
 
 import (
+	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/fnv"
 	"net/netip"
 
+	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
 	"github.com/google/nftables/xt"
 	"golang.org/x/sys/unix"
@@ -24,9 +26,11 @@ const (
 const (
 	// loggedMark is on a packet that goes through the rules for the second time.
 	loggedMark = 0x706f6c69
-	// How many refused packets per second and agent are logged; the rest is refused silently.
+	// How many refused packets per second and agent are logged: of the destinations of one of logParts. The rest is refused
+	// and only counted.
 	logRate  = 20
 	logBurst = 40
+	logParts = 16
 )
 
 // queue sends a packet to a program.
@@ -59,8 +63,20 @@ func nextQueue(num uint16) uint16 { return 1<<14 | (num+257)&(1<<14-1) }
 // the rules again. They let it pass only if they have changed since: the second time
 // ends in the rejection.
 // The kernel drops the packet if no program has bound the queue.
-func planLog(num uint16, kind queueKind) []rule {
-	return []rule{newRule(marked(loggedMark), comeBack()), newRule(perSecond(logRate, logBurst), kind.queue(num))}
+//
+// With a seed, the destinations are divided into parts, each with a limit of its own: so many packets to one
+// do not prevent that those to another are logged. The agent does not know the parts. Without one all have one limit.
+// The last rule counts the packets that are not logged.
+func planLog(num uint16, kind queueKind, seed *uint32) []rule {
+	rules := []rule{newRule(marked(loggedMark), comeBack())}
+	rest := []part{perSecond(logRate, logBurst), kind.queue(num)}
+	if seed != nil {
+		for i := range uint32(logParts) {
+			rules = append(rules, newRule(destination(logParts, *seed, i), perSecond(logRate, logBurst), kind.queue(num)))
+		}
+		rest = append([]part{l4not(unix.IPPROTO_TCP), l4not(unix.IPPROTO_UDP)}, rest...)
+	}
+	return append(rules, newRule(rest...), newRule(counter()))
 }
 
 // LogTo has the rules send the agent's refused packets to a queue, which must be bound
@@ -77,13 +93,41 @@ func (g Gate) LogTo(num uint16) error {
 		}
 		return nil
 	}
+	var b [4]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	seed := binary.NativeEndian.Uint32(b[:])
 	var tried error
-	for _, kind := range []queueKind{queueNative, queueXT} {
-		err := g.replaceChain(c, func(n gateChains) (string, []rule) { return n.log, planLog(num, kind) })
-		if err == nil {
-			return nil
+	for _, with := range []*uint32{&seed, nil} { // a kernel may have no hash (nft_hash)
+		for _, kind := range []queueKind{queueNative, queueXT} {
+			err := g.replaceChain(c, func(n gateChains) (string, []rule) { return n.log, planLog(num, kind, with) })
+			if err == nil {
+				return nil
+			}
+			tried = errors.Join(tried, err)
 		}
-		tried = errors.Join(tried, err)
 	}
 	return fmt.Errorf("refusals of %s: %w: %w", g.Link, ErrNoQueue, tried)
+}
+
+// Unlogged returns how many of the agent's refused packets were not logged since LogTo: there were too many at a time.
+func (g Gate) Unlogged() (packets uint64, err error) {
+	c, err := openTables()
+	if err != nil {
+		return 0, fmt.Errorf("open nftables: %w", err)
+	}
+	t := &nftables.Table{Family: nftables.TableFamilyINet, Name: g.Table}
+	for _, name := range []string{chainsOf(g.Link).log, oldChainsOf(g.Link).log} {
+		rules, err := c.GetRules(t, &nftables.Chain{Table: t, Name: name})
+		if err != nil && !errors.Is(err, unix.ENOENT) {
+			return 0, fmt.Errorf("refusals of %s: %w", g.Link, err)
+		}
+		for _, r := range rules {
+			for _, e := range r.Exprs {
+				if n, ok := e.(*expr.Counter); ok {
+					packets += n.Packets
+				}
+			}
+		}
+	}
+	return packets, nil
 }

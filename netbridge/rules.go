@@ -125,6 +125,23 @@ func l4tcp() part {
 	return part{"meta l4proto tcp", metaCmp(expr.MetaKeyL4PROTO, expr.CmpOpEq, []byte{unix.IPPROTO_TCP})}
 }
 
+func l4not(proto byte) part {
+	name := map[byte]string{unix.IPPROTO_TCP: "tcp", unix.IPPROTO_UDP: "udp"}[proto]
+	return part{"meta l4proto != " + name, metaCmp(expr.MetaKeyL4PROTO, expr.CmpOpNeq, []byte{proto})}
+}
+
+// destination matches TCP and UDP packets whose destination, address and port, is in one of several parts.
+func destination(parts, seed, which uint32) part {
+	ex := metaCmp(expr.MetaKeyNFPROTO, expr.CmpOpEq, []byte{unix.NFPROTO_IPV4})
+	return part{fmt.Sprintf("jhash ip daddr . th dport mod %d seed 0x%x %d", parts, seed, which), append(ex,
+		&expr.Payload{DestRegister: unix.NFT_REG32_00, Base: expr.PayloadBaseNetworkHeader, Offset: 16, Len: 4},
+		&expr.Payload{DestRegister: unix.NFT_REG32_01, Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2},
+		&expr.Hash{SourceRegister: unix.NFT_REG32_00, DestRegister: unix.NFT_REG32_02, Length: 8, Modulus: parts, Seed: seed, Type: expr.HashTypeJenkins},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: unix.NFT_REG32_02, Data: native32(which)})}
+}
+
+func counter() part { return part{"counter", []expr.Any{&expr.Counter{}}} }
+
 func saddr(p netip.Prefix) part    { return ipMatch("ip saddr", 12, expr.CmpOpEq, p) }
 func saddrNot(p netip.Prefix) part { return ipMatch("ip saddr !=", 12, expr.CmpOpNeq, p) }
 func daddr(p netip.Prefix) part    { return ipMatch("ip daddr", 16, expr.CmpOpEq, p) }

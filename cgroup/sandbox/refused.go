@@ -22,7 +22,8 @@ type RefusedCall struct {
 }
 
 // Refused reports audited calls, if Config.ReportDenied is set. The channel is closed when the
-// sandbox is destroyed. If it is full, new calls are dropped, which Missed counts.
+// sandbox is destroyed. While it is full, a call waits for its answer, as long as refusedWait; then it and those after it are
+// left out until the receiver continues, which Missed counts.
 func (s *Sandbox) Refused() <-chan RefusedCall { return s.refusals }
 
 // Missed returns how many calls were dropped since it was called last.
@@ -65,14 +66,30 @@ func (s *Sandbox) openSupervisor() string {
 	return d.Path()
 }
 
-// refusedCall sends a call without blocking.
+// refusedWait bounds how long a call waits for the receiver. Only the callers of the agent's refused calls wait.
+const refusedWait = time.Second
+
+// refusedCall sends a call to the receiver.
 func (s *Sandbox) refusedCall(c unotify.Call, who unotify.Caller) {
 	name := callName(c.Nr)
+	call := RefusedCall{Time: time.Now(), Pid: who.Pid, Program: who.Program, Call: name, Wanted: describe(name, c.Args), Kind: kindOf(name)}
 	select {
-	case s.refusals <- RefusedCall{Time: time.Now(), Pid: who.Pid, Program: who.Program, Call: name, Wanted: describe(name, c.Args), Kind: kindOf(name)}:
+	case s.refusals <- call:
+		s.stalled.Store(false)
+		return
 	default:
-		s.missed.Add(1)
 	}
+	if !s.stalled.Load() {
+		t := time.NewTimer(refusedWait)
+		defer t.Stop()
+		select {
+		case s.refusals <- call:
+			return
+		case <-t.C:
+			s.stalled.Store(true)
+		}
+	}
+	s.missed.Add(1)
 }
 
 const (

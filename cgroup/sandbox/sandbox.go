@@ -40,6 +40,7 @@ type Sandbox struct {
 	supervisor *unotify.Supervisor // nil if denied calls are not audited
 	refusals   chan RefusedCall
 	missed     atomic.Int64 // refused calls that are not in it
+	stalled    atomic.Bool  // nothing was received for refusedWait
 	stopWatch  context.CancelFunc
 	stopReap   context.CancelFunc
 	work       sync.WaitGroup // the goroutines that wait for processes and watch memory

@@ -30,12 +30,16 @@ const (
 // openRefusals subscribes to the agent's connections that the rules refuse.
 func (s *Shim) openRefusals(g netbridge.Gate) error {
 	r := &netbridge.Refusals{Addr: g.Addr, Log: s.Log}
+	u := &unlogged{s: s, gate: g}
 	asks := &egressAsks{s: s, queue: r, held: map[flow]bool{}, denied: map[string]time.Time{}}
 	r.Hold = asks.hold
 	if err := r.Open(); err != nil {
 		return err
 	}
-	s.network.onClose("refusals of the network", func(context.Context) error { return errors.Join(g.LogTo(0), r.Close()) })
+	s.network.onClose("refusals of the network", func(context.Context) error {
+		u.count()
+		return errors.Join(g.LogTo(0), r.Close())
+	})
 	if err := g.LogTo(r.Queue); errors.Is(err, netbridge.ErrNoQueue) {
 		s.Log.Warn("refused connections are not logged", "op", "net.refuse", "err", err)
 		return nil
@@ -43,7 +47,11 @@ func (s *Shim) openRefusals(g netbridge.Gate) error {
 		return err
 	}
 	s.group.Go(func() error {
-		if err := r.Run(s.ctx, s.refusedConnection); err != nil {
+		report := func(r netbridge.Refusal) {
+			s.refusedConnection(r)
+			u.later()
+		}
+		if err := r.Run(s.ctx, report); err != nil {
 			s.Log.Error("refused connections are no longer logged, and fail late", "op", "net.refuse", "err", err)
 		}
 		return nil

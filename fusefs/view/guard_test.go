@@ -508,6 +508,6 @@ func TestAFloodOfRefusalsDisplacesItselfInWhy(t *testing.T) {
 		sum += max(d.Count, 1)
 	}
 	require.Equal(t, n, sum, "what is not listed is counted")
-	require.Contains(t, string(w.Text()), "open of secret/key was refused: UNDECLARED_READ (EACCES), 2 times since 12:02:10\n")
+	require.Contains(t, string(w.Text()), "open of secret/key was refused: UNDECLARED_READ (EACCES), 2 times\n  since:     12:02:10\n")
 	require.Len(t, w.classes, 3)
 }

@@ -128,10 +128,10 @@ func (w *Why) Text() []byte {
 		if d.Count > 1 {
 			fmt.Fprintf(&b, ", %d times", d.Count)
 		}
-		if !d.First.IsZero() && d.Count > 1 {
-			fmt.Fprintf(&b, " since %s", d.First.Format(time.TimeOnly))
-		}
 		b.WriteByte('\n')
+		if !d.First.IsZero() && d.Count > 1 {
+			fmt.Fprintf(&b, "  since:     %s\n", d.First.Format(time.TimeOnly))
+		}
 		if d.Program != "" {
 			fmt.Fprintf(&b, "  asked by:  %s\n", printable(d.Program))
 		}
