@@ -168,6 +168,9 @@ func taskPage(p *page, t api.Task, stat string) {
 	if t.State == api.TaskEnded {
 		field("commits", "%d", t.Commits)
 	}
+	if t.NoCheckpoint != "" {
+		field("checkpoint", "none before it: %s", t.NoCheckpoint)
+	}
 	if t.Uncommitted > 0 {
 		field("uncommitted", "%s", api.Count(t.Uncommitted, "file"))
 	}

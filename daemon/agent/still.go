@@ -49,17 +49,28 @@ func (h Held) Still(ctx context.Context, reason string, act func(context.Context
 	return h.m.whileStill(ctx, h.Agent, reason, func(ctx context.Context) error { return act(ctx, h) })
 }
 
-// beforeTask calls BeforeTask. a.op is held, and the agent runs no command.
-func (m *Manager) beforeTask(ctx context.Context, a *Agent, t api.Task) {
+// beforeTask calls BeforeTask, and notes in the task if it made no checkpoint. a.op is held, and the agent runs no command.
+func (m *Manager) beforeTask(ctx context.Context, a *Agent, t api.Task) api.Task {
 	if m.BeforeTask == nil || !a.WS.Git {
-		return
+		return t
 	}
 	if k := a.Copy(); k.ReadOnly {
-		return
+		return t
 	}
-	if err := m.BeforeTask(ctx, Held{a, m}, t); err != nil {
-		m.Log.Warn("no checkpoint made before a task", "agent", a.Name(), "task", t.ID, "err", err)
+	err := m.BeforeTask(ctx, Held{a, m}, t)
+	if err == nil {
+		return t
 	}
+	m.Log.Warn("no checkpoint made before a task", "agent", a.Name(), "task", t.ID, "err", err)
+	e := api.AsError(err)
+	why := e.Message
+	if e.Hint != "" {
+		why += "; " + e.Hint
+	}
+	if noted, ok := m.changeTask(a, t.ID, func(t *api.Task) { t.NoCheckpoint = api.Shorten(why, 500) }); ok {
+		t = noted
+	}
+	return t
 }
 
 // beforeRebase calls BeforeRebase. a.op is held.

@@ -181,12 +181,16 @@ func (m *Manager) begin(ctx context.Context, a *Agent, t api.Task, env map[strin
 		return t, err
 	}
 	m.crash("task:noted")
-	m.beforeTask(ctx, a, t)
+	t = m.beforeTask(ctx, a, t)
 	m.mu.Lock()
 	a.Kept.InTask, a.Kept.Task = true, t.ID
 	m.mu.Unlock()
 	banner := fmt.Sprintf("--- %s: %s\n", now.Format(time.RFC3339), api.Shorten(t.Prompt, 200))
-	m.publishTask(t, "agent "+a.Name()+" got a task")
+	got := "agent " + a.Name() + " got a task"
+	if t.NoCheckpoint != "" {
+		got += ", and there is no checkpoint before it: " + t.NoCheckpoint
+	}
+	m.publishTask(t, got)
 	if err := m.runMain(ctx, a, st, wire.StartRequest{Command: cmd, Banner: banner, NoInput: a.Type.NoInput && len(a.Type.Run) > 0, Task: t.ID, Stream: format, Env: envWords(env)}); err != nil {
 		m.endTask(a, task.End{By: api.EndLost, Message: "its command was not started: " + api.AsError(err).Message})
 		return t, err

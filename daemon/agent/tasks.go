@@ -102,6 +102,9 @@ func (m *Manager) flushTasks(w *Workspace) error {
 // outcome.
 func (m *Manager) publishTask(t api.Task, message string) {
 	data := map[string]any{"prompt": api.Shorten(t.Prompt, 200), "id": t.ID, "state": t.State, "outcome": t.Outcome, "result": t.Result}
+	if t.NoCheckpoint != "" {
+		data["no_checkpoint"] = t.NoCheckpoint
+	}
 	if t.Via != "" {
 		data = map[string]any{"prompt": api.Shorten(t.Prompt, 200), "id": t.ID, "via": t.Via}
 	}

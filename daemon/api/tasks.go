@@ -124,6 +124,9 @@ type Task struct {
 	Message string `json:"message,omitempty"`
 	// CleanupStatus is what the agent reported with the end about work that is only there.
 	CleanupStatus CleanupStatus `json:"cleanup_status,omitempty"`
+	// NoCheckpoint is why no checkpoint was made before it, and what to do; empty if one was made, or none is made
+	// by itself.
+	NoCheckpoint string `json:"no_checkpoint,omitempty"`
 	// Base is the commit it began at, Head the one it ended at.
 	Base string `json:"base,omitempty"`
 	Head string `json:"head,omitempty"`

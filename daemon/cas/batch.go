@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"strconv"
@@ -26,6 +25,9 @@ type Batch struct {
 	// Verify makes the batch read an object that is there already, and replace it if it is damaged:
 	// what is added is about to have its only copy here. Set it before the first Put.
 	Verify bool
+	// Measure makes the batch count what has no room, without storing it, so that Commit returns how much that is: until it
+	// is more than the bound. Set it before the first Put.
+	Measure bool
 
 	s       *Store
 	name    string // its directory below stageDir
@@ -35,7 +37,9 @@ type Batch struct {
 	mu     sync.Mutex
 	staged map[Hash]int64 // with the size
 	bytes  int64
-	made   bool // the directory is there
+	over   map[Hash]bool // what was counted and not stored
+	beyond int64         // its bytes
+	made   bool          // the directory is there
 	n      int
 }
 
@@ -95,7 +99,10 @@ func (b *Batch) putLarge(f *os.File) (Hash, int64, error) {
 	if b.has(h, size) {
 		return h, size, nil
 	}
-	to, name, err := b.create(size)
+	if over, err := b.room(h, size); err != nil || over {
+		return h, size, err
+	}
+	to, name, err := b.create()
 	if err != nil {
 		return Hash{}, 0, err
 	}
@@ -135,7 +142,10 @@ func (b *Batch) PutBytes(p []byte) (Hash, error) {
 	if b.has(h, int64(len(p))) {
 		return h, nil
 	}
-	to, name, err := b.create(int64(len(p)))
+	if over, err := b.room(h, int64(len(p))); err != nil || over {
+		return h, err
+	}
+	to, name, err := b.create()
 	if err != nil {
 		return Hash{}, err
 	}
@@ -149,18 +159,44 @@ func (b *Batch) PutBytes(p []byte) (Hash, error) {
 func (b *Batch) has(h Hash, size int64) bool {
 	b.mu.Lock()
 	_, there := b.staged[h]
+	there = there || b.over[h]
 	b.mu.Unlock()
 	return there || b.s.has(h, size) && (!b.Verify || b.s.intact(h))
 }
 
-// create makes a file for size bytes, unless there is no room for them, and returns its name.
-func (b *Batch) create(size int64) (f *os.File, name string, err error) {
+// room reports whether an object of this size is only counted: there is no room for it.
+func (b *Batch) room(h Hash, size int64) (over bool, err error) {
 	used, _ := b.s.Used()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.limit > 0 && used+b.bytes+size > b.limit {
-		return nil, "", fmt.Errorf("%d bytes more than the %d that are there: %w of %d", b.bytes+size, used, ErrFull, b.limit)
+	if b.limit <= 0 || used+b.bytes+b.beyond+size <= b.limit {
+		return false, nil
 	}
+	full := &FullError{Need: b.bytes + b.beyond + size, Used: used, Limit: b.limit}
+	if !b.Measure || full.Need > b.limit {
+		return false, full
+	}
+	if b.over == nil {
+		b.over = map[Hash]bool{}
+	}
+	b.over[h] = true
+	b.beyond += size
+	return true, nil
+}
+
+// full returns the error for what was only counted.
+func (b *Batch) full() error {
+	if b.beyond == 0 {
+		return nil
+	}
+	used, _ := b.s.Used()
+	return &FullError{Need: b.bytes + b.beyond, Used: used, Limit: b.limit}
+}
+
+// create makes a file, and returns its name.
+func (b *Batch) create() (f *os.File, name string, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	dir := stageDir + "/" + b.name
 	if !b.made {
 		if err := b.s.root.Mkdir(dir, 0o700); err != nil {

@@ -237,3 +237,27 @@ func TestAHashHasOneSpelling(t *testing.T) {
 		require.Error(t, err, bad)
 	}
 }
+
+func TestAMeasuredBatchReturnsHowMuchHasNoRoom(t *testing.T) {
+	s := open(t, t.TempDir())
+	put(t, s, 10, "12345")
+	b, err := s.Begin(t.Context(), 10)
+	require.NoError(t, err)
+	b.Measure = true
+	for _, text := range []string{"abc", "12345", "defg", "defg", "hi"} {
+		h, err := b.PutBytes([]byte(text))
+		require.NoError(t, err)
+		require.Equal(t, Sum([]byte(text)), h)
+	}
+	require.Equal(t, int64(3), b.Added())
+	var full *FullError
+	require.ErrorAs(t, b.Commit(), &full)
+	require.ErrorIs(t, full, ErrFull)
+	require.Equal(t, FullError{Need: 9, Used: 5, Limit: 10}, *full)
+	require.Equal(t, int64(4), full.Missing())
+	_, err = b.PutBytes([]byte("more than all"))
+	require.ErrorIs(t, err, ErrFull, "it is not read on in vain")
+	require.NoError(t, b.Close())
+	_, n := s.Used()
+	require.Equal(t, 1, n)
+}

@@ -14,6 +14,9 @@ import (
 // Commit makes what was added durable, and then visible to readers. After an error nothing or some
 // of it is visible, each object complete; Sweep removes what nothing needs.
 func (b *Batch) Commit() error {
+	if err := b.full(); err != nil {
+		return err
+	}
 	if err := b.sync(); err != nil {
 		return fmt.Errorf("sync the store: %w", err)
 	}

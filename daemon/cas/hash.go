@@ -51,3 +51,16 @@ var (
 	// ErrFull reports that the store would exceed its bound.
 	ErrFull = errors.New("the store has reached its bound")
 )
+
+// FullError is ErrFull with how much has no room: a batch would add Need bytes, or more if it was not measured.
+type FullError struct{ Need, Used, Limit int64 }
+
+func (e *FullError) Error() string {
+	return fmt.Sprintf("%d bytes more than the %d that are there: %v of %d", e.Need, e.Used, ErrFull, e.Limit)
+}
+
+// Unwrap returns ErrFull.
+func (e *FullError) Unwrap() error { return ErrFull }
+
+// Missing is how many bytes must be removed so that the batch has room.
+func (e *FullError) Missing() int64 { return max(e.Used+e.Need-e.Limit, 1) }

@@ -45,6 +45,15 @@ type Reader struct {
 	Size int64
 }
 
+// Size returns the number of bytes of an object; 0 if it is missing.
+func (s *Objects) Size(h Hash) int64 {
+	fi, err := s.root.Lstat(path(h))
+	if err != nil {
+		return 0
+	}
+	return fi.Size()
+}
+
 // Open opens an object, or returns ErrMissing. The caller closes it.
 func (s *Objects) Open(h Hash) (*Reader, error) {
 	f, err := s.File(h)

@@ -72,7 +72,7 @@ func (t *Timeline) Prepare(ctx context.Context, agent string) (bool, error) {
 	if err != nil || small {
 		return false, err
 	}
-	return true, t.readAhead(ctx, agent)
+	return true, t.withRoom(ctx, agent, true, func() error { return t.readAhead(ctx, agent) })
 }
 
 // awaitAhead waits until the tree of an agent is not being read ahead: another cut would make that useless. A task waits

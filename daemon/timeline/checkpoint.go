@@ -25,6 +25,16 @@ func (t *Timeline) checkpointNow(ctx context.Context, agent string, mark Mark) (
 	if len(mark.Note) > maxNote {
 		return api.Snapshot{}, false, api.Errorf(api.CodeBadRequest, "note has %d bytes: at most %d", len(mark.Note), maxNote)
 	}
+	var s api.Snapshot
+	var made bool
+	err := t.withRoom(ctx, agent, frequent(api.Snapshot{Why: mark.Why}), func() (err error) {
+		s, made, err = t.checkpointOnce(ctx, agent, mark)
+		return err
+	})
+	return s, made, err
+}
+
+func (t *Timeline) checkpointOnce(ctx context.Context, agent string, mark Mark) (api.Snapshot, bool, error) {
 	if err := t.makeRoom(ctx, agent); err != nil {
 		return api.Snapshot{}, false, err
 	}

@@ -29,9 +29,11 @@ func (t *Timeline) Create(ctx context.Context, agent string, req api.SnapshotReq
 		return api.Snapshot{}, api.Errorf(api.CodeBadRequest, "note has %d bytes: at most %d", len(req.Note), maxNote)
 	}
 	var s api.Snapshot
-	err := t.Host.Hold(ctx, agent, func(ctx context.Context, still Still) (err error) {
-		s, err = t.create(ctx, agent, req, still)
-		return err
+	err := t.withRoom(ctx, agent, false, func() error {
+		return t.Host.Hold(ctx, agent, func(ctx context.Context, still Still) (err error) {
+			s, err = t.create(ctx, agent, req, still)
+			return err
+		})
 	})
 	return s, err
 }
@@ -103,6 +105,7 @@ func (t *Timeline) begin(ctx context.Context, agent string) (*writer, error) {
 	if err != nil {
 		return nil, api.Errorf(api.CodeTimeout, "another snapshot of workspace %s is being made: %w", t.Workspace, err).WithHint("try again in a moment")
 	}
+	b.Measure = true
 	return &writer{t: t, batch: b, rec: api.Snapshot{Workspace: t.Workspace, Agent: agent, Time: t.Now().UTC()}}, nil
 }
 
@@ -231,7 +234,7 @@ func (w *writer) commit(ctx context.Context) error {
 	w.keepCommits(ctx)
 	w.rec.Added = w.before + w.batch.Added()
 	if err := w.batch.Commit(); err != nil {
-		return t.unsaved(w.rec.Agent, err)
+		return t.scanFailed(w.rec.Agent, err)
 	}
 	failpoint.Hit("snapshot:stored")
 	t.mu.Lock()

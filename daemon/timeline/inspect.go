@@ -236,6 +236,11 @@ func (t *Timeline) expired(before time.Time) (ids []string) {
 	return ids
 }
 
+func (t *Timeline) unreadable(records int) error {
+	return api.Errorf(api.CodeSnapshotCorrupt, "%s of workspace %s cannot be read, so no stored content is removed", api.Count(records, "record"), t.Workspace).
+		WithHint("the log of polisd names the files in %s; move them away if nothing in them is needed", t.recordsDir())
+}
+
 // needed returns every content that a record leads to.
 func (t *Timeline) needed() (map[cas.Hash]bool, error) {
 	t.mu.Lock()
@@ -247,8 +252,7 @@ func (t *Timeline) needed() (map[cas.Hash]bool, error) {
 	pinned := t.pinned()
 	t.mu.Unlock()
 	if unread > 0 {
-		return nil, api.Errorf(api.CodeSnapshotCorrupt, "%s of workspace %s cannot be read, so no stored content is removed", api.Count(unread, "record"), t.Workspace).
-			WithHint("the log of polisd names the files in %s; move them away if nothing in them is needed", t.recordsDir())
+		return nil, t.unreadable(unread)
 	}
 	out := pinned
 	need := func(all []snapshot.Entry) {

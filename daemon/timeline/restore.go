@@ -60,9 +60,12 @@ func (t *Timeline) restore(ctx context.Context, id string, req api.SnapshotResto
 	}
 	var out api.SnapshotRestored
 	r.t, r.id, r.goal, r.req, r.ignored = t, id, goal, req, rec.Ignored
-	err = t.Host.Hold(ctx, rec.Agent, func(ctx context.Context, still Still) (err error) {
-		out, err = r.held(ctx, rec, still)
-		return err
+	// The store is full before anything is changed, or not at all.
+	err = t.withRoom(ctx, rec.Agent, r.own, func() error {
+		return t.Host.Hold(ctx, rec.Agent, func(ctx context.Context, still Still) (err error) {
+			out, err = r.held(ctx, rec, still)
+			return err
+		})
 	})
 	return out, err
 }
