@@ -55,8 +55,7 @@ func (d *Daemon) ofHeld(ctx context.Context, h agent.Held, mark timeline.Mark) e
 	defer cancel()
 	_, _, err := ws[0].timeline.Checkpoint(ctx, h.Name(), mark)
 	if errors.Is(err, timeline.ErrLarge) {
-		return api.Errorf(api.CodeBadState, "the files of agent %s are many, and are not all read yet: %w", h.Name(), err).
-			WithHint("polisctl checkpoint %s waits for that; later ones read only what has changed", h.Name())
+		return api.Errorf(api.CodeBadState, "the files of agent %s are many, and are not all read yet, which polis does while it works: %w", h.Name(), err)
 	}
 	return err
 }

@@ -33,20 +33,10 @@ func (d *Daemon) leftEvents(name, dir string) {
 	if err != nil || left.Unfinished {
 		d.hub.Publish(api.Event{Type: api.EventMissed, Agent: name, Message: fmt.Sprintf("the shim of agent %s was killed: refusals that it had counted in its last moments are missing", name)})
 	}
-	missing := uint64(0)
-	for _, e := range left.Events {
-		if e.ID <= seen {
-			continue
-		}
-		if seen != 0 && e.ID > seen+1 {
-			missing += e.ID - seen - 1
-		}
-		seen = e.ID
-		switch e.Type {
-		case api.EventDenied, api.EventLockConflict, api.EventMissed:
-			e.Agent = name
-			d.hub.Publish(e)
-		}
+	refusals, missing := left.Refusals(seen)
+	for _, e := range refusals {
+		e.Agent = name
+		d.hub.Publish(e)
 	}
 	if missing > 0 {
 		d.hub.Publish(api.Event{Type: api.EventMissed, Agent: name, Data: map[string]any{"missing": missing}, Message: fmt.Sprintf("%d events of agent %s were not kept while polisd was away", missing, name)})

@@ -9,7 +9,7 @@ import (
 	"polis/daemon/api"
 )
 
-// TestAgentsThatFillTheStoreLeaveOthersTheirCheckpoints: the store is shared; and a task without a checkpoint before it says so.
+// TestAgentsThatFillTheStoreLeaveOthersTheirCheckpoints: the store is shared; and a task without a checkpoint before it has the reason.
 func TestAgentsThatFillTheStoreLeaveOthersTheirCheckpoints(t *testing.T) {
 	d := startDaemon(t, options{config: "[snapshots]\nevery = \"24h\"\nmax_mb = 6\nagent_mb = 5\n"})
 	d.up()

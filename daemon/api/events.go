@@ -59,8 +59,8 @@ const (
 const (
 	// An agent got a task, the task began or ended, or its branch was handled; `data` has `id`,
 	// `state` (`queued`, `running`, `ended`), `outcome` (`refused`: the agent's own permission system
-	// refused calls, and there is nothing to merge) and `result`. What was sent to a running agent has
-	// `via` instead.
+	// refused calls, and there is nothing to merge) and `result`; `no_checkpoint` is why there is no checkpoint
+	// before it. What was sent to a running agent has `via` instead.
 	EventTask = "agent:task"
 	// An agent's program reports its progress; `data` has `status` and `message`, and `requestId`,
 	// `currentTool` and `tokensUsed` if it sent them.
@@ -116,7 +116,8 @@ const (
 // Refusals and locks.
 const (
 	// An agent was refused something: `op`, `path` (a path, a name, an address or a system call),
-	// `program` and `pid` where known, and `hint`; `count` if the event stands for several refusals;
+	// `program` and `pid` where known, and `hint`; `count` if the event stands for several refusals, with `first`, the
+	// time of the first, and `others`, what they have in common, if they are not all of `path`;
 	// `probe` if many programs try the call at every start and continue without it: the programs of
 	// polis show it only on request.
 	EventDenied = "access:denied"

@@ -256,7 +256,7 @@ func TestAMeasuredBatchReturnsHowMuchHasNoRoom(t *testing.T) {
 	require.Equal(t, FullError{Need: 9, Used: 5, Limit: 10}, *full)
 	require.Equal(t, int64(4), full.Missing())
 	_, err = b.PutBytes([]byte("more than all"))
-	require.ErrorIs(t, err, ErrFull, "it is not read on in vain")
+	require.ErrorIs(t, err, ErrFull, "no more is read")
 	require.NoError(t, b.Close())
 	_, n := s.Used()
 	require.Equal(t, 1, n)

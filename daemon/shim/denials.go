@@ -142,6 +142,6 @@ func (s *Shim) reportOmitted() {
 func (s *Shim) missed(op string, code api.Code, n int) {
 	if n > 0 {
 		s.denied(view.Denial{Time: time.Now(), Op: op, Path: "others, not read one by one", Within: "-", Code: string(code), Errno: "EPERM", Count: n,
-			Rule: "there were more refusals than are looked at one by one", Hint: "the other refusals of this kind say what to do"})
+			Rule: "there were more refusals than are read one by one"})
 	}
 }

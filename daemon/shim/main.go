@@ -75,7 +75,7 @@ type taskStart struct {
 // startTask starts the main command. What is compared with the beginning of its task is noted before its
 // first instruction: what a quick program is refused counts as well. s.mu is held.
 func (s *Shim) startTask(p sandbox.Process, req wire.StartRequest, by taskStart) (*session, error) {
-	task, began := s.task, s.mainStart
+	task, began, last := s.task, s.mainStart, s.lastTask
 	m, err := startSession(s.ctx, by.start, p, req.NoInput, by.steps, s.out, s.Log, func(m *session) {
 		s.mainStart = time.Now()
 		s.noteTask(req.Task, by.from, by.use())
@@ -87,7 +87,7 @@ func (s *Shim) startTask(p sandbox.Process, req wire.StartRequest, by taskStart)
 		by.exited(m)
 	})
 	if err != nil {
-		s.task, s.mainStart = task, began
+		s.task, s.mainStart, s.lastTask = task, began, last
 		s.auditTask.Store(nil)
 		s.stepping.Store(nil)
 		return nil, err

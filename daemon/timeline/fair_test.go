@@ -68,7 +68,7 @@ func TestTheAgentWithTheMostMakesRoom(t *testing.T) {
 			s.put("b", often, 5)
 			s.put("b", often, 55)
 		}, 100, wish{"b", false, 5}, []string{"b2"}},
-		"not beyond its share, and nothing in vain": {func(s *shelf) {
+		"not beyond its share, and nothing that is not enough": {func(s *shelf) {
 			for range 9 {
 				s.put("a", often, 10)
 			}
@@ -149,7 +149,7 @@ func newest(all []holding, agent string) string {
 	return id
 }
 
-// Feature: multi-agent-workspaces, Property: whoever wants room, what is removed is what the rule allows, in its order, and
+// Feature: multi-agent-workspaces, Property: for any wish for room, what is removed is what the rule allows, in its order, and
 // no more than is wanted; and if that would be too little, nothing is removed
 func TestRoomIsMadeByTheRule(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -229,7 +229,7 @@ func (t *Timeline) expired(before time.Time) (ids []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for id, r := range t.records {
-		if r.Why != api.SnapshotByUser && !r.Kept && !r.InUse && r.Time.Before(before) {
+		if r.Why != api.SnapshotByUser && !r.Kept && !r.InUse && t.pins[id] == 0 && r.Time.Before(before) {
 			ids = append(ids, id)
 		}
 	}

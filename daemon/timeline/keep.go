@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"polis/daemon/api"
+	"polis/daemon/snapshot"
 	"polis/daemon/store"
 )
 
@@ -36,24 +37,38 @@ func (t *Timeline) Keep(ctx context.Context, id string) (Stored, error) {
 // Use excludes a snapshot from removal because of its age or number while mount runs, and then as long as it is
 // mounted in the sandbox of its agent (Host.Mounted), which can have few: the agent decides what is kept so.
 func (t *Timeline) Use(ctx context.Context, id string, mount func(Stored) error) error {
-	t.mu.Lock()
-	if t.mounting == nil {
-		t.mounting = map[string]int{}
-	}
-	t.mounting[id]++
-	t.mu.Unlock()
-	defer func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		if t.mounting[id]--; t.mounting[id] == 0 {
-			delete(t.mounting, id)
-		}
-	}()
+	defer t.pin(id)()
 	s, err := t.hold(ctx, id, func(r *record) { r.InUse = true })
 	if err != nil {
 		return err
 	}
 	return mount(s)
+}
+
+// pin excludes a snapshot from removal because of its age or number, or for room, until the function that it returns is called.
+func (t *Timeline) pin(id string) (unpin func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.pins == nil {
+		t.pins = map[string]int{}
+	}
+	t.pins[id]++
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.pins[id]--; t.pins[id] == 0 {
+			delete(t.pins, id)
+		}
+	}
+}
+
+func checkPaths(paths []string) error {
+	for _, p := range paths {
+		if err := snapshot.CheckPath(p); err != nil {
+			return api.Errorf(api.CodeBadRequest, "paths: %w", err)
+		}
+	}
+	return nil
 }
 
 func (t *Timeline) hold(ctx context.Context, id string, how func(*record)) (Stored, error) {
@@ -82,7 +97,7 @@ func (t *Timeline) unused(ctx context.Context, agent string) {
 	t.mu.Lock()
 	var all []record
 	for _, r := range t.records {
-		if r.InUse && t.mounting[r.ID] == 0 && (agent == "" || r.Agent == agent) {
+		if r.InUse && t.pins[r.ID] == 0 && (agent == "" || r.Agent == agent) {
 			all = append(all, r)
 		}
 	}
@@ -91,7 +106,7 @@ func (t *Timeline) unused(ctx context.Context, agent string) {
 		if t.Host.Mounted(ctx, r.Agent, r.ID) {
 			continue
 		}
-		if _, err := t.hold(ctx, r.ID, func(r *record) { r.InUse = t.mounting[r.ID] > 0 }); err != nil && api.CodeOf(err) != api.CodeNotFound {
+		if _, err := t.hold(ctx, r.ID, func(r *record) { r.InUse = t.pins[r.ID] > 0 }); err != nil && api.CodeOf(err) != api.CodeNotFound {
 			t.Log.Warn("snapshot that is not mounted any more stays in use", "agent", r.Agent, "snapshot", r.ID, "err", err)
 		}
 	}

@@ -43,25 +43,22 @@ func (t *Timeline) Restore(ctx context.Context, id string, req api.SnapshotResto
 }
 
 // restore is Restore with the options of r.
-func (t *Timeline) restore(ctx context.Context, id string, req api.SnapshotRestoreRequest, r restorer) (api.SnapshotRestored, error) {
+func (t *Timeline) restore(ctx context.Context, id string, req api.SnapshotRestoreRequest, r restorer) (out api.SnapshotRestored, err error) {
 	rec, goal, err := t.goal(ctx, id)
 	if err != nil {
 		return api.SnapshotRestored{}, err
 	}
-	for _, p := range req.Paths {
-		if err := snapshot.CheckPath(p); err != nil {
-			return api.SnapshotRestored{}, api.Errorf(api.CodeBadRequest, "paths: %w", err)
-		}
+	defer t.pin(id)() // what makes room for the state before must not be what is restored
+	if err := checkPaths(req.Paths); err != nil {
+		return api.SnapshotRestored{}, err
 	}
 	if !req.DryRun {
 		if err := t.Host.Writable(ctx, rec.Agent); err != nil {
 			return api.SnapshotRestored{}, err
 		}
 	}
-	var out api.SnapshotRestored
 	r.t, r.id, r.goal, r.req, r.ignored = t, id, goal, req, rec.Ignored
-	// The store is full before anything is changed, or not at all.
-	err = t.withRoom(ctx, rec.Agent, r.own, func() error {
+	err = t.withRoom(ctx, rec.Agent, r.own, func() error { // a full store is an error before anything is changed
 		return t.Host.Hold(ctx, rec.Agent, func(ctx context.Context, still Still) (err error) {
 			out, err = r.held(ctx, rec, still)
 			return err

@@ -28,7 +28,7 @@ func (t *Timeline) makeRoom(ctx context.Context, agent string) error {
 		}
 		added += r.Added
 		switch {
-		case r.Kept, r.InUse:
+		case r.Kept, r.InUse, t.pins[r.ID] > 0:
 		case IsCheckpoint(r.Snapshot):
 			all = append(all, r)
 		case r.Why == api.SnapshotByRestore && r.ByAgent: // another restore's has the only copy of what it replaced

@@ -71,7 +71,7 @@ func (t *Timeline) holdings() ([]holding, error) {
 	t.mu.Lock()
 	records := make([]record, 0, len(t.records))
 	for _, r := range t.records {
-		r.InUse = r.InUse || t.mounting[r.ID] > 0
+		r.InUse = r.InUse || t.pins[r.ID] > 0
 		records = append(records, r)
 	}
 	unread := len(t.unread)

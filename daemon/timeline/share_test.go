@@ -102,3 +102,26 @@ func TestAFullStoreIsShared(t *testing.T) {
 	require.Len(t, w.events, 1)
 	require.Equal(t, api.EventCheckpoints, w.events[0].Type)
 }
+
+// TestWhatIsRestoredMakesNoRoom for the state before, although it is the oldest.
+func TestWhatIsRestoredMakesNoRoom(t *testing.T) {
+	w := start(t)
+	w.limits = Limits{AgentBytes: 2 << 20, StoreBytes: 2 << 20, Keep: 1000}
+	w.of("x", t.TempDir())
+	var made []api.Snapshot
+	for range 4 {
+		w.replaceBy(400 << 10)
+		s, _, err := w.l.Checkpoint(t.Context(), "x", Mark{Why: api.SnapshotByAgent})
+		require.NoError(t, err)
+		made = append(made, s)
+	}
+	w.replaceBy(500 << 10)
+	_, err := w.l.Rewind(t.Context(), "x", api.RewindRequest{To: made[0].ID})
+	require.NoError(t, err)
+	require.Len(t, w.read("file"), 400<<10)
+	left, err := w.l.List(t.Context(), "x")
+	require.NoError(t, err)
+	require.Equal(t, made[0].ID, left[0].ID)
+	require.NotEqual(t, made[1].ID, left[1].ID, "the next one has made room")
+	require.Empty(t, w.l.pins)
+}

@@ -68,8 +68,8 @@ type Timeline struct {
 	records map[string]record
 	// unread are records that cannot be read: nothing is collected while there are any.
 	unread []string
-	// mounting counts the calls of Use for a snapshot.
-	mounting map[string]int
+	// pins counts for each snapshot the calls that use it: it is not removed to make room.
+	pins map[string]int
 	// ahead are the readings ahead in progress, by agent; each is closed at its end.
 	ahead map[string]*ahead
 	// receipts are those to record, in order, while recording is true.

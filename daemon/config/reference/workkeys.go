@@ -39,7 +39,7 @@ func mergeTables() []Table {
 			{Name: "every", Text: "An agent that runs gets a checkpoint after this time if something has changed, and one before each task, merge, rebase and call of a tool that can change files; \"0s\" means that checkpoints are only made on request. See polisctl-timeline(1).", Range: between("1s", "24h"), Zero: true},
 			{Name: "keep", Text: "How many checkpoints an agent has; the oldest are removed.", Range: between("2", "10000")},
 			{Name: "agent_mb", Text: "The limit of the files of one snapshot, and of what the snapshots of one agent add together, in MiB.", Range: between("1", "1073741824")},
-			{Name: "max_mb", Text: "The limit of what the snapshots of one workspace take together, in MiB.", Range: between("1", "1073741824")},
+			{Name: "max_mb", Text: "The limit of what the snapshots of one workspace take together, in MiB. When it is reached, the agent with the most loses its oldest checkpoints.", Range: between("1", "1073741824")},
 			{Name: "ignored", Text: "Patterns of files that git ignores and that snapshots and checkpoints have all the same, in the form of .gitignore: a name without a slash is found in every directory that git does not ignore; \"**\" can only be the end. The files count for agent_mb.", Example: `[".env", "data/**"]`},
 		}}, {Name: "metrics", Text: "The metrics are in docs/metrics.md. The admin socket always serves them (`polisctl metrics --prometheus`).", Keys: []Key{
 			{Name: "listen", Text: "Loopback address and port that also serves the metrics, at /metrics, to every user of this machine and without a password. " +

@@ -13,7 +13,7 @@ import (
 )
 
 // How many reports are made: at once when something is refused, and of what was counted. Each may be made in a burst, and then
-// every so often; and no more than the second bound of them while an agent goes on for hours, so that it displaces none of
+// every so often; and no more than the second bound of them while an agent continues for hours, so that it displaces none of
 // its earlier receipts soon.
 const (
 	burst     = 64

@@ -36,3 +36,22 @@ type LeftEvents struct {
 	Unfinished bool        `json:"unfinished,omitempty"`
 	Events     []api.Event `json:"events,omitempty"`
 }
+
+// Refusals returns the events about refusals after the one with the number seen, and how many events of any kind are
+// missing: the shim had no room for them. With 0 it is not known whether earlier ones are missing.
+func (l LeftEvents) Refusals(seen uint64) (out []api.Event, missing uint64) {
+	for _, e := range l.Events {
+		if e.ID <= seen {
+			continue
+		}
+		if seen != 0 {
+			missing += e.ID - seen - 1
+		}
+		seen = e.ID
+		switch e.Type {
+		case api.EventDenied, api.EventLockConflict, api.EventMissed:
+			out = append(out, e)
+		}
+	}
+	return out, missing
+}
