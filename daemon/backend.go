@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"time"
 
 	"polis/daemon/agent"
 	"polis/daemon/api"
@@ -55,6 +56,9 @@ func (b *backend) Status(ctx context.Context) api.DaemonStatus {
 func (d *Daemon) warned() []string {
 	out := append([]string{}, isolation.Warnings(d.missingIsolation, d.live().Sandbox.Degraded == config.DegradedAllow)...)
 	out = append(out, d.agents.Warnings()...)
+	if e := d.networkBlocked(time.Time{}); e != nil {
+		out = append(out, string(e.Code)+": "+e.Message+": "+e.Hint)
+	}
 	for _, w := range d.gitWorkspaces("") {
 		if err := w.integrity.Damage(); err != nil {
 			e := api.AsError(err)

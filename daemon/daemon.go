@@ -86,6 +86,7 @@ type Daemon struct {
 	recordings       *models.Sweeper
 	missingIsolation []api.Loss // what this machine cannot isolate; set by Open and Cleanup
 	totals           *totals.Totals
+	forward          *forwarding
 	modelBook        models.Book // what agents used of model services
 }
 
@@ -111,7 +112,7 @@ func (d *Daemon) Open(ctx context.Context) (err error) {
 	d.hub = events.New(events.Reserve(filepath.Join(d.Config.WorkspacesDir, "events.json"), d.started, d.Log))
 	d.openReceipts(ctx)
 	d.openCases()
-	d.patrol, d.metrics = newPatroller(d), metrics.New(d.measured)
+	d.patrol, d.metrics, d.forward = newPatroller(d), metrics.New(d.measured), newForwarding(d)
 	d.races, d.recordings = d.newRaces(), d.newRecordings()
 	if d.cg, err = cgroup.Detect(); err != nil {
 		return api.Errorf(api.CodeCgroupFailed, "find the control groups: %w", err).WithHint("polis needs cgroup v2 or the memory and pids controllers of v1")
@@ -141,7 +142,7 @@ func (d *Daemon) Open(ctx context.Context) (err error) {
 		return fmt.Errorf("ports: %w", err)
 	}
 	d.agents = &agent.Manager{Config: d.Config, Types: d.Types, Type: d.baseType, Shims: d.shims, Watch: &shimWatch{shims: d.shims, lives: map[string]shimLife{}}, Locks: d, Ports: pp, State: d, Answers: d, Events: d.hub, Log: d.Log, Now: time.Now, Capacity: d.capacity, Crash: failpoint.Hit,
-		Gate: d.openGate, Resources: []agent.Resource{worktrees{d}, d.network()}, Lost: d.missingIsolation, Halted: d.halted.Load, Froze: d.froze, BeforeTask: d.beforeTask, BeforeRebase: d.beforeRebase, Over: d.patrol.trigger, FollowOpens: d.followOpens, Prepare: d.prepareCheckpoints}
+		Gate: d.openGate, Blocked: d.networkBlocked, Resources: []agent.Resource{worktrees{d}, d.network()}, Lost: d.missingIsolation, Halted: d.halted.Load, Froze: d.froze, BeforeTask: d.beforeTask, BeforeRebase: d.beforeRebase, Over: d.patrol.trigger, FollowOpens: d.followOpens, Prepare: d.prepareCheckpoints}
 	d.agents.Open(ctx)
 	d.openProxy(ctx)
 	d.openMetrics(ctx)
@@ -249,6 +250,7 @@ func (d *Daemon) Reload() error {
 	d.agents.SetConfig(c)
 	d.shims.models.Renew()
 	d.agents.Refresh()
+	d.forward.changed()
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
 	defer cancel()
 	d.reloadTotals(ctx)

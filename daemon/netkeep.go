@@ -47,8 +47,9 @@ func (d *Daemon) keepNetwork(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	wg.Go(func() { k.fillAgain(ctx) })
+	wg.Go(func() { d.forward.run(ctx) })
 	for ctx.Err() == nil {
-		if err := d.bridge.Keep(ctx, func(r netbridge.Repair) { k.repaired(ctx, r) }); err != nil {
+		if err := d.bridge.Keep(ctx, func(r netbridge.Repair) { k.repaired(ctx, r) }, d.forward.changed); err != nil {
 			d.Log.Error("changes to the network are not followed", "op", "net.keep", "err", err)
 		}
 		sleep(ctx, keepAgain)

@@ -117,6 +117,7 @@ func (notedShim) Steps(context.Context) (wire.Steps, error)              { retur
 func (notedShim) Why(context.Context) ([]api.WhyEntry, error)            { return nil, nil }
 func (notedShim) Set(context.Context, wire.SettingsRequest) error        { return nil }
 func (notedShim) RestoreGate(context.Context) error                      { return nil }
+func (notedShim) Blocked(context.Context, wire.BlockedRequest) error     { return nil }
 func (notedShim) ReleaseIdle(context.Context) error                      { return nil }
 func (notedShim) Changes(context.Context, wire.ChangesRequest) (wire.Changes, error) {
 	return wire.Changes{}, nil

@@ -95,6 +95,8 @@ func (b *Bridge) Remove(ctx context.Context, agent string) error {
 }
 
 func (c *change) removeAgent(agent string) error {
+	delete(c.opened, agent)
+	delete(c.lost, agent)
 	s, err := c.scan()
 	if err != nil {
 		return err

@@ -50,7 +50,7 @@ func (c *change) applyRules(subnet netip.Prefix, veths []ownVeth, link string) e
 	}
 	for _, v := range veths {
 		name := v.link.Attrs().Name
-		if name != link && (emptied || !slices.Contains(chains, egressChain(name))) {
+		if name != link && v.alias.agent != probeAgent && (emptied || !slices.Contains(chains, egressChain(name))) {
 			c.lost[v.alias.agent] = true
 		}
 	}
@@ -76,7 +76,7 @@ func (c *change) desired(subnet netip.Prefix, veths []ownVeth, chains []string) 
 	d := desired{table: c.names.table, bridge: c.names.bridge, subnet: subnet, pool: c.cfg.Pool}
 	for _, v := range veths {
 		name := v.link.Attrs().Name
-		d.agents = append(d.agents, desiredAgent{veth: name, addr: v.alias.addr, old: hasOldChains(chains, name)})
+		d.agents = append(d.agents, desiredAgent{veth: name, addr: v.alias.addr, old: hasOldChains(chains, name), probe: v.alias.agent == probeAgent})
 	}
 	return d
 }

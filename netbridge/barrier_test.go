@@ -49,9 +49,6 @@ func TestWithoutTheRulesNoPacketOfAnAgentPasses(t *testing.T) {
 		"chain of the link deleted": func(nft func(...string) string, b *Bridge, ep Endpoint) {
 			nft("delete", "chain", "inet", b.Table(), "from_"+ep.Link)
 		},
-		"first chain deleted": func(nft func(...string) string, b *Bridge, _ Endpoint) {
-			nft("delete", "chain", "inet", b.Table(), "prerouting")
-		},
 		"table dormant": func(nft func(...string) string, b *Bridge, _ Endpoint) {
 			nft("add", "table", "inet", b.Table(), "{ flags dormant; }")
 		},

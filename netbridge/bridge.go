@@ -50,12 +50,16 @@ type Bridge struct {
 	log   *slog.Logger
 	turn  chan struct{} // one change at a time; a channel, so that waiting can be cancelled
 
+	probing chan struct{} // one test packet at a time
+
 	// The rest belongs to the holder of turn.
 
 	// last is the subnet that the bridge had last, for when another program takes its address away.
 	last netip.Prefix
 	// lost are the agents whose gates lost their rules with the table, until Repair has reported them.
 	lost map[string]bool
+	// opened are the agents whose gates had rules in the last comparison.
+	opened map[string]bool
 	// doubtful are gates that were not whole in the last check: their shim may have been writing them.
 	doubtful map[string]bool
 	// noBarrier: the kernel has no barrier (barrier.go).
@@ -80,7 +84,7 @@ func New(cfg Config) (*Bridge, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
-	return &Bridge{cfg: cfg, names: namesFor(cfg.Instance), log: cfg.Log, turn: make(chan struct{}, 1), lost: map[string]bool{}, doubtful: map[string]bool{}}, nil
+	return &Bridge{cfg: cfg, names: namesFor(cfg.Instance), log: cfg.Log, turn: make(chan struct{}, 1), probing: make(chan struct{}, 1), lost: map[string]bool{}, doubtful: map[string]bool{}, opened: map[string]bool{}}, nil
 }
 
 // Name is the bridge interface.

@@ -55,6 +55,17 @@ func (b *Bridge) Check(ctx context.Context) (faults []Fault, exists bool, err er
 	return faults, exists, err
 }
 
+// Exists reports whether a daemon has made the instance's bridge.
+func (b *Bridge) Exists() (bool, error) {
+	h, err := hostHandle()
+	if err != nil {
+		return false, err
+	}
+	defer h.Close()
+	s, err := scanLinks(h, b.names.bridge)
+	return s.bridge != nil, err
+}
+
 // state is the result of one comparison.
 type state struct {
 	faults []Fault
@@ -63,6 +74,8 @@ type state struct {
 	shared bool
 	// gates are agents whose gates are not whole, noLink those without a link: their gates go with it.
 	gates, noLink []string
+	// filled are agents whose gates have rules.
+	filled map[string]bool
 }
 
 func (st *state) found(agent, what string) {
@@ -76,7 +89,7 @@ func (st *state) found(agent, what string) {
 
 // state compares links, addresses, neighbours, settings and rules.
 func (c *change) state(s scan, t kernelTable) (*state, error) {
-	st := &state{links: map[string]bool{}}
+	st := &state{links: map[string]bool{}, filled: map[string]bool{}}
 	if s.bridge == nil {
 		st.found("", "the bridge "+c.names.bridge+" is gone")
 		return st, nil
@@ -116,9 +129,11 @@ func (c *change) state(s scan, t kernelTable) (*state, error) {
 		st.found("", fmt.Sprintf("the nft table inet %s: %s", c.names.table, what))
 	}
 	for _, v := range s.veths {
-		if !t.gateWhole(v.link.Attrs().Name) {
+		link := v.link.Attrs().Name
+		if !t.gateWhole(link) {
 			st.gates = append(st.gates, v.alias.agent)
 		}
+		st.filled[v.alias.agent] = !t.gateEmpty(link)
 	}
 	return st, nil
 }

@@ -31,7 +31,7 @@ func keeping(t *testing.T, b *Bridge, fill func(agent string)) (reports func() [
 			mu.Lock()
 			defer mu.Unlock()
 			got = append(got, r)
-		})
+		}, func() {})
 	}()
 	t.Cleanup(func() {
 		cancel()

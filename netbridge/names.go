@@ -37,11 +37,14 @@ func BridgeName(instance string) string { return namesFor(instance).bridge }
 // administrator expects.
 func namesFor(instance string) names {
 	if instance == "" {
-		return names{bridge: "polis0", table: "polis"}
+		return names{bridge: "polis0", table: plainNames}
 	}
 	h := shortHash(8, "instance", instance)
-	return names{bridge: "plb" + h, table: "polis_" + h}
+	return names{bridge: "plb" + h, table: plainNames + "_" + h}
 }
+
+// plainNames is how the name of each instance's table begins.
+const plainNames = "polis"
 
 // veth is the host end of the agent's pair.
 func (n names) veth(agent string) string {

@@ -2,6 +2,7 @@ package netbridge
 
 import (
 	"cmp"
+	"fmt"
 	"net/netip"
 	"slices"
 
@@ -23,13 +24,18 @@ type desired struct {
 type desiredAgent struct {
 	veth string
 	addr netip.Addr
-	old  bool // the table has its gate's chains of an earlier version ([oldChainsOf])
+	// probe: it is the network of a test packet (forwarding.go), whose gate is open.
+	probe bool
+	old   bool // the table has its gate's chains of an earlier version ([oldChainsOf])
 }
 
 // gates names the agent's chains that its shim fills. Those of an earlier version count beside
 // the others: it is the shim's version that decides which of them have rules.
 func (a desiredAgent) gates() []gateChains {
-	if a.old {
+	switch {
+	case a.probe:
+		return nil
+	case a.old:
 		return []gateChains{chainsOf(a.veth), oldChainsOf(a.veth)}
 	}
 	return []gateChains{chainsOf(a.veth)}
@@ -38,6 +44,10 @@ func (a desiredAgent) gates() []gateChains {
 const (
 	refuseChain = "refuse"
 	firstChain  = "prerouting" // that an agent's packet meets after the one of its link
+
+	// Before and after the chains of other programs.
+	forwardFirst, forwardLast, postroutingLast = "forward_first", "forward_last", "postrouting_last"
+	firstPriority, lastPriority                = -500, 10000
 )
 
 // plan returns what the instance's table should hold. It is pure: the same input gives
@@ -50,6 +60,9 @@ func plan(d desired) ruleset {
 	slices.SortFunc(d.agents, func(a, b desiredAgent) int { return cmp.Compare(a.veth, b.veth) })
 	rs := ruleset{table: d.table}
 	for _, a := range d.agents {
+		if a.probe {
+			continue
+		}
 		rs.sets = append(rs.sets, namesSet(a.veth))
 		rs.chains = append(rs.chains, chain{name: egressChain(a.veth), link: a.veth, kept: true})
 		for _, n := range a.gates() {
@@ -60,7 +73,8 @@ func plan(d desired) ruleset {
 	for _, a := range d.agents {
 		rs.chains = append(rs.chains, planNew(a))
 	}
-	rs.chains = append(rs.chains, planPrerouting(d), planInput(d), planForward(d), planPostrouting(d))
+	rs.chains = append(rs.chains, planPrerouting(d), planInput(d),
+		planForwardCount(d, forwardFirst, firstPriority), planForward(d), planForwardCount(d, forwardLast, lastPriority), planPostrouting(d), planPostroutingLast())
 	for _, a := range d.agents {
 		rs.chains = append(rs.chains, planIngress(a))
 	}
@@ -93,7 +107,6 @@ func planPrerouting(d desired) chain {
 			newRule(iifNot(d.bridge), accept()),
 			newRule(nfproto6(), drop()),
 			newRule(saddrNot(d.subnet), drop()),
-			newRule(setMarkBits(routeMark)),
 			newRule(ctEstablished(), accept()),
 			newRule(fibNotUnicast(), gotoChain(refuseChain)),
 		},
@@ -116,6 +129,10 @@ func newChain(veth string) string { return "new_" + veth }
 // common chain: those are replaced without this one.
 func planNew(a desiredAgent) chain {
 	c := chain{name: newChain(a.veth), link: a.veth}
+	if a.probe {
+		c.rules = []rule{newRule(accept())}
+		return c
+	}
 	for _, n := range a.gates() {
 		c.rules = append(c.rules, newRule(jumpTo(n.connlimit)))
 	}
@@ -132,8 +149,7 @@ func planInput(d desired) chain {
 		rules: []rule{
 			newRule(iifNot(d.bridge), accept()),
 			newRule(nfproto6(), drop()),
-			newRule(unmarked(routeMark), drop()),
-			newRule(clearMarkBits(linkMark | routeMark)),
+			newRule(clearMarkBits(linkMark)),
 			newRule(ctEstablished(), accept()),
 			newRule(gotoChain(refuseChain)),
 		},
@@ -157,8 +173,7 @@ func planForward(d desired) chain {
 			newRule(iifNot(d.bridge), accept()),
 			newRule(nfproto6(), drop()),
 			newRule(saddrNot(d.subnet), drop()),
-			newRule(unmarked(routeMark), drop()),
-			newRule(clearMarkBits(linkMark | routeMark)),
+			newRule(clearMarkBits(linkMark)),
 		},
 	}
 }
@@ -171,10 +186,28 @@ func planPostrouting(d desired) chain {
 	}
 }
 
+// planForwardCount counts the answers to agents before and after the chains of other programs.
+func planForwardCount(d desired, name string, prio int32) chain {
+	return chain{
+		name: name, kind: nftables.ChainTypeFilter, hook: "forward",
+		hooknum: unix.NF_INET_FORWARD, prio: prio, prioName: fmt.Sprint(prio),
+		rules: []rule{newRule(oif(d.bridge), ctEstablished(), unusedCounter())},
+	}
+}
+
+// planPostroutingLast ends the way of a test packet.
+func planPostroutingLast() chain {
+	return chain{
+		name: postroutingLast, kind: nftables.ChainTypeFilter, hook: "postrouting",
+		hooknum: unix.NF_INET_POST_ROUTING, prio: lastPriority, prioName: fmt.Sprint(lastPriority),
+		rules: []rule{newRule(markedBits(probeMark), drop())},
+	}
+}
+
 // planIngress is hooked at the agent's own veth, the only place where a packet's sender is
 // certain. Its mark opens the barrier of the bridge (barrier.go).
 func planIngress(a desiredAgent) chain {
-	return chain{
+	c := chain{
 		name: "from_" + a.veth, link: a.veth, kind: nftables.ChainTypeFilter, hook: "ingress",
 		hooknum: nfInetIngress, prio: 0, prioName: "filter", device: a.veth,
 		rules: []rule{
@@ -183,4 +216,8 @@ func planIngress(a desiredAgent) chain {
 			newRule(setMarkBits(linkMark)),
 		},
 	}
+	if a.probe {
+		c.rules = append(c.rules, newRule(setMarkBits(probeMark)), newRule(traceOn()))
+	}
+	return c
 }

@@ -67,18 +67,33 @@ func (c *change) compare() (*state, error) {
 	return c.state(s, t)
 }
 
-// judgeGates counts a gate as lost that was not whole before, either.
+// judgeGates counts a gate as lost that has no rules and had some, and one that was not whole before, either.
 func (c *change) judgeGates(st *state, r *Repaired) {
 	doubtful := map[string]bool{}
-	for _, agent := range st.gates {
-		if c.doubtful[agent] {
-			c.lost[agent] = true
+	found := func(agent string) {
+		c.lost[agent] = true
+		if len(st.faults) == 0 {
 			r.Faults = append(r.Faults, Fault{Agent: agent, What: "rules of its gate were removed or changed"})
-		} else {
+		}
+	}
+	for agent, filled := range st.filled {
+		if !filled && c.opened[agent] {
+			found(agent)
+		}
+	}
+	for _, agent := range st.gates {
+		switch {
+		case c.lost[agent]:
+		case c.doubtful[agent]:
+			found(agent)
+		default:
 			doubtful[agent], r.Doubtful = true, true
 		}
 	}
 	c.doubtful = doubtful
+	if !st.shared {
+		c.opened = st.filled // else they are read again when the table is back
+	}
 }
 
 // restore repairs what all agents share, then the links, and compares again.

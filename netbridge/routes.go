@@ -3,6 +3,7 @@ package netbridge
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 )
@@ -62,25 +63,35 @@ func (c *change) readSubnet(s scan, r *Routes) (err error) {
 	return nil
 }
 
+// linkTo names the link that packets to an address leave by, "" if the host has no route.
+func (c *change) linkTo(to net.IP) (string, error) {
+	chosen, err := c.nl.RouteGet(to)
+	if noRoute(err) || err == nil && len(chosen) == 0 {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("find the route to %v: %w", to, err)
+	}
+	l, err := c.nl.LinkByIndex(chosen[0].LinkIndex)
+	if isNotFound(err) || err == nil && l.Attrs().Name == "lo" {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("find uplink %d: %w", chosen[0].LinkIndex, err)
+	}
+	return l.Attrs().Name, nil
+}
+
 // uplinks names the links that lead to the internet, each once.
 func (c *change) uplinks() ([]string, error) {
 	var names []string
 	for _, to := range outside() {
-		chosen, err := c.nl.RouteGet(to)
-		if err != nil && !noRoute(err) {
-			return nil, fmt.Errorf("find the route to %v: %w", to, err)
+		name, err := c.linkTo(to)
+		if err != nil {
+			return nil, err
 		}
-		for _, r := range chosen {
-			l, err := c.nl.LinkByIndex(r.LinkIndex)
-			if isNotFound(err) {
-				continue
-			}
-			if err != nil {
-				return nil, fmt.Errorf("find uplink %d: %w", r.LinkIndex, err)
-			}
-			if name := l.Attrs().Name; name != "lo" && !slices.Contains(names, name) {
-				names = append(names, name)
-			}
+		if name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
 		}
 	}
 	return names, nil

@@ -140,6 +140,9 @@ func destination(parts, seed, which uint32) part {
 		&expr.Cmp{Op: expr.CmpOpEq, Register: unix.NFT_REG32_02, Data: native32(which)})}
 }
 
+// unusedCounter is a counter as it is listed before a packet was counted.
+func unusedCounter() part { return part{"counter packets 0 bytes 0", counter().exprs} }
+
 func counter() part { return part{"counter", []expr.Any{&expr.Counter{}}} }
 
 func saddr(p netip.Prefix) part    { return ipMatch("ip saddr", 12, expr.CmpOpEq, p) }
@@ -209,6 +212,12 @@ func marked(v uint32) part {
 func perSecond(n uint64, burst uint32) part {
 	return part{fmt.Sprintf("limit rate %d/second burst %d packets", n, burst), []expr.Any{
 		&expr.Limit{Type: expr.LimitTypePkts, Rate: n, Unit: expr.LimitTimeSecond, Burst: burst}}}
+}
+
+// traceOn has the kernel report the way of the packet through the rules.
+func traceOn() part {
+	return part{"meta nftrace set 1", []expr.Any{
+		&expr.Immediate{Register: 1, Data: []byte{1}}, &expr.Meta{Key: expr.MetaKeyNFTRACE, SourceRegister: true, Register: 1}}}
 }
 
 func masquerade() part { return part{"masquerade", []expr.Any{&expr.Masq{}}} }

@@ -115,7 +115,6 @@ func (c *change) setUpBridge(br netlink.Link, s scan) error {
 			return err
 		}
 	}
-	c.warnOfOthers()
 	return nil
 }
 
@@ -143,43 +142,6 @@ func (c *change) ownSubnet(s scan) (netip.Prefix, error) {
 		return former, nil
 	}
 	return c.chooseSubnet(s.bridge)
-}
-
-// warnOfOthers logs the chains of other tables that stop agents although our own rules accept
-// their packets: a drop in any table is final.
-func (c *change) warnOfOthers() {
-	drops, err := ForwardDrops()
-	if err != nil {
-		c.log.Warn("cannot read the nft tables of other programs", "op", "net.shared", "err", err)
-		return
-	}
-	for _, chain := range drops {
-		c.log.Warn("another firewall drops forwarded packets by default; agents may have no internet until it accepts those of our bridge",
-			"op", "net.shared", "chain", chain, "link", c.names.bridge)
-	}
-}
-
-// ForwardDrops returns the host's chains ("table chain") that drop forwarded packets by default.
-// None of ours does.
-func ForwardDrops() ([]string, error) {
-	conn, err := nftables.New()
-	if err != nil {
-		return nil, fmt.Errorf("open nftables: %w", err)
-	}
-	chains, err := conn.ListChains()
-	if err != nil {
-		return nil, fmt.Errorf("list nftables chains: %w", err)
-	}
-	var out []string
-	for _, ch := range chains {
-		if ch.Table.Family != nftables.TableFamilyIPv4 && ch.Table.Family != nftables.TableFamilyINet {
-			continue // hook numbers mean something else there
-		}
-		if ch.Hooknum != nil && *ch.Hooknum == unix.NF_INET_FORWARD && ch.Policy != nil && *ch.Policy == nftables.ChainPolicyDrop {
-			out = append(out, ch.Table.Name+" "+ch.Name)
-		}
-	}
-	return out, nil
 }
 
 // RemoveShared removes the bridge, the table and any agents that are left, and turns ip_forward

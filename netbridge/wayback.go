@@ -15,21 +15,7 @@ const rulePriority = 4213
 // wayBack is the link that the host's packets to agents leave by: the bridge, unless a rule of policy routing leads
 // elsewhere, as that of a Tailscale exit node does. "" if they have no way.
 func (c *change) wayBack(subnet netip.Prefix) (string, error) {
-	routes, err := c.nl.RouteGet(addrAt(subnet.Masked(), 2).AsSlice())
-	if noRoute(err) || err == nil && len(routes) == 0 {
-		return "", nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("find the route to %v: %w", subnet, err)
-	}
-	l, err := c.nl.LinkByIndex(routes[0].LinkIndex)
-	if isNotFound(err) {
-		return "", nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("find link %d: %w", routes[0].LinkIndex, err)
-	}
-	return l.Attrs().Name, nil
+	return c.linkTo(addrAt(subnet.Masked(), 2).AsSlice())
 }
 
 // ensureWayBack adds a rule for the subnet if others would lead packets to agents elsewhere. Without need there is

@@ -205,6 +205,11 @@ func initPage(p *page, res initResult) {
 		}
 	}
 	p.line("machine     ready%s", map[bool]string{true: fmt.Sprintf(", with %s: polisctl doctor", api.Count(warnings, "warning"))}[warnings > 0])
+	for _, c := range res.Doctor.Checks {
+		if c.Code == api.CodeNetworkBlocked {
+			p.warn("%s; %s: %s", c.Found, c.Cost, c.Fix)
+		}
+	}
 	p.line("agents      %s", orElse(strings.Join(res.Types, ", "), "no program is installed; custom runs any command"))
 	p.line("workspace   %s at %s", res.Workspace.Name, res.Workspace.Path)
 	for _, c := range res.Changed {

@@ -2,18 +2,24 @@ package agent
 
 import (
 	"context"
+	"time"
 
 	"polis/daemon/api"
 )
 
 // Why returns the agent's last refusals.
 func (m *Manager) Why(ctx context.Context, name string) ([]api.WhyEntry, error) {
-	if _, err := m.upShim(name); err != nil {
+	a, err := m.upShim(name)
+	if err != nil {
 		return nil, err
 	}
 	sh := m.Shims.Dial(name)
 	defer sh.Close()
-	return sh.Why(ctx)
+	why, err := sh.Why(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return withBlocked(why, m.blocked(a, time.Time{}), m.Now()), nil
 }
 
 func (m *Manager) upShim(name string) (*Agent, error) {

@@ -43,6 +43,9 @@ type Manager struct {
 	Capacity func(*Workspace) (Capacity, error)
 	// Gate sets the egress of an agent whose shim is of a version before egress. May be nil.
 	Gate func(ctx context.Context, a *Agent, egress, private []string) error
+	// Blocked is who has dropped packets of agents at any time since then (the zero time: who does now), nil if
+	// nobody has. May be nil.
+	Blocked func(since time.Time) *api.Error
 	// Halted reports that the daemon is about to stop: running agents are adopted, but nothing is
 	// started and no removal is finished. May be nil.
 	Halted func() bool

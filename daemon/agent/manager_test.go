@@ -216,7 +216,8 @@ func (fakeShim) Mount(_ context.Context, r wire.MountRequest) (wire.Mounted, err
 func (fakeShim) Unmount(_ context.Context, id string, _ bool) (wire.Mounted, error) {
 	return wire.Mounted{ID: id}, nil
 }
-func (s fakeShim) RestoreGate(context.Context) error { return nil }
+func (s fakeShim) RestoreGate(context.Context) error                  { return nil }
+func (s fakeShim) Blocked(context.Context, wire.BlockedRequest) error { return nil }
 
 func (s fakeShim) ReleaseIdle(context.Context) error {
 	return s.k.op("release idle leases of "+s.name, func() {})

@@ -62,8 +62,9 @@ type Shim interface {
 	// Mount and Unmount are only for shims of wire.SnapshotsVersion and later.
 	Mount(ctx context.Context, r wire.MountRequest) (wire.Mounted, error)
 	Unmount(ctx context.Context, id string, inside bool) (wire.Mounted, error)
-	// RestoreGate is only for shims of wire.GateVersion and later.
+	// RestoreGate and Blocked are only for shims of wire.GateVersion and later.
 	RestoreGate(ctx context.Context) error
+	Blocked(ctx context.Context, r wire.BlockedRequest) error
 	// ReleaseIdle releases the leases on files that nothing uses.
 	ReleaseIdle(ctx context.Context) error
 	Events(ctx context.Context, since uint64, f func(api.Event)) error

@@ -224,6 +224,11 @@ const (
 // measure returns what a task has done. What cannot be determined is zero.
 func (m *Manager) measure(a *Agent, t api.Task) task.Work {
 	out := task.Work{NoGit: !a.WS.Git}
+	if t.Began != nil && !task.Well(t) {
+		if e := m.blocked(a, *t.Began); e != nil {
+			out.Network = e.Message + ": " + e.Hint
+		}
+	}
 	// The shim and git answer at the same time.
 	var both sync.WaitGroup
 	both.Go(func() { out.Use, out.Refused, out.Did = m.aftermath(a, t) })

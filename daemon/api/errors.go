@@ -73,6 +73,7 @@ const (
 	CodeHostOvercommitted    Code = "HOST_OVERCOMMITTED"
 	CodeLimitBelowUse        Code = "LIMIT_BELOW_USE"
 	CodeEgressDenied         Code = "EGRESS_DENIED"
+	CodeNetworkBlocked       Code = "NETWORK_BLOCKED"
 	CodeSyscallDenied        Code = "SYSCALL_DENIED"
 	CodeReapFailed           Code = "REAP_FAILED"
 	CodeOrphanProcs          Code = "ORPHAN_PROCS"
@@ -164,7 +165,7 @@ func (c Code) Status() int {
 	case CodeInvalidName, CodeBadRequest, CodePathTraversal, CodeAgentTypeUnavailable,
 		CodeInvalidConfig, CodeWorkspaceInvalid, CodeCommandNotFound:
 		return http.StatusBadRequest
-	case CodeForbidden, CodeUndeclaredRead, CodeUndeclaredWrite, CodeNotApproved, CodeEgressDenied, CodeSyscallDenied:
+	case CodeForbidden, CodeUndeclaredRead, CodeUndeclaredWrite, CodeNotApproved, CodeEgressDenied, CodeNetworkBlocked, CodeSyscallDenied:
 		return http.StatusForbidden
 	case CodeTooLarge:
 		return http.StatusRequestEntityTooLarge

@@ -177,6 +177,10 @@ const (
 	// found, `by`, the program that changed the rules, if the kernel names it, `agents`, those whose own rules were
 	// lost and are written again, and `error`. At most one a minute for the same faults; `count` are those since.
 	EventNetwork = "network:changed"
+	// Another firewall of the host drops packets that agents' rules let out (code `NETWORK_BLOCKED`), or, without a code,
+	// drops them no longer. `data` has `reason`, which names its hook, table and chain, and `hint`, the command that
+	// lets them pass.
+	EventBlocked = "network:blocked"
 )
 
 // Model services.

@@ -150,6 +150,9 @@ type Task struct {
 	Models *ModelUse `json:"models,omitempty"`
 	// Refused are the last refusals it met.
 	Refused []WhyEntry `json:"refused,omitempty"`
+	// Network is who dropped the agent's packets to the network outside during the task, which did not
+	// succeed, and the command that lets them pass.
+	Network string `json:"network,omitempty"`
 	// Model and Continue are as in RunRequest.
 	Model    string `json:"model,omitempty"`
 	Continue bool   `json:"continue,omitempty"`

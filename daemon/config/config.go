@@ -73,6 +73,8 @@ type Network struct {
 	AutoMap bool   `toml:"auto_map"`
 	// ResolvConf names the resolvers that answer agents' questions, resolv.conf(5).
 	ResolvConf string `toml:"resolv_conf"`
+	// DockerUser has polisd add rules for agents to Docker's chain DOCKER-USER.
+	DockerUser bool `toml:"docker_user"`
 	// Proxy is the address and port of the HTTP proxy that gives agents' web
 	// servers names; "" is none.
 	Proxy string `toml:"proxy"`

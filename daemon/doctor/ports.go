@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"strings"
 
 	"polis/daemon/api"
 	"polis/netbridge"
@@ -53,43 +52,4 @@ func ephemeral() (first, last int, err error) {
 		_, err = fmt.Sscan(string(b), &first, &last)
 	}
 	return first, last, err
-}
-
-const ipForward = "/proc/sys/net/ipv4/ip_forward"
-
-// acceptBridge is what another firewall has to do; an instance's bridge has a name of its own.
-func (d *Doctor) acceptBridge() string {
-	return "have that firewall accept what comes from and goes to the interface " + netbridge.BridgeName(d.config.Instance())
-}
-
-// forwarding looks for what keeps agents from the network outside.
-func (d *Doctor) forwarding(context.Context) api.Check {
-	const name = "forwarding"
-	b, err := os.ReadFile(ipForward)
-	if err != nil {
-		return bad(name, api.CheckWarn, err.Error(), "unknown whether agents reach the network outside", "")
-	}
-	found := "on"
-	if strings.TrimSpace(string(b)) == "0" {
-		f, err := os.OpenFile(ipForward, os.O_WRONLY, 0)
-		if err != nil {
-			return bad(name, api.CheckFail, fmt.Sprintf("off, and polisd could not switch it on: %v", err), "agents do not reach the network outside", "sysctl net.ipv4.ip_forward=1, or make /proc/sys writable for polisd")
-		}
-		if err := f.Close(); err != nil {
-			return bad(name, api.CheckWarn, err.Error(), "unknown whether agents reach the network outside", "")
-		}
-		found = "off; polisd switches it on while it has agents"
-	}
-	drops, err := netbridge.ForwardDrops()
-	if err != nil {
-		return bad(name, api.CheckWarn, fmt.Sprintf("%s; the rules of others cannot be read: %v", found, err), "unknown whether another firewall stops agents", "run as root")
-	}
-	if len(drops) > 0 {
-		return bad(name, api.CheckWarn, found+"; dropped by default in "+strings.Join(drops, ", "), "agents may not reach the network outside: a drop of another firewall is final",
-			d.acceptBridge())
-	}
-	if b, err := os.ReadFile("/proc/sys/net/bridge/bridge-nf-call-iptables"); err == nil && strings.TrimSpace(string(b)) == "1" {
-		found += "; iptables sees bridged packets too (br_netfilter)"
-	}
-	return ok(name, found)
 }

@@ -3,8 +3,11 @@ package shim
 import (
 	"errors"
 	"net/http"
+	"time"
 
 	"polis/daemon/api"
+	"polis/daemon/shim/wire"
+	"polis/fusefs/view"
 	"polis/netbridge"
 )
 
@@ -46,4 +49,16 @@ func (s *Shim) restoreGate() error {
 		return err
 	}
 	return s.egress.set(s.ctx, s.egress.egress())
+}
+
+// handleBlocked records who drops the agent's packets, for the programs in the sandbox. polisd has published it.
+func (s *Shim) handleBlocked(w http.ResponseWriter, r *http.Request) error {
+	var req wire.BlockedRequest
+	if err := readJSON(r, &req); err != nil {
+		return err
+	}
+	s.views.whys.Add(view.Denial{Time: time.Now(), Op: "connection", Path: "the network outside", Code: string(api.CodeNetworkBlocked), Errno: "ETIMEDOUT",
+		Rule: req.Reason, Hint: req.Reason + ": " + req.Hint})
+	s.updateWhy()
+	return writeJSON(w, struct{}{})
 }

@@ -86,6 +86,8 @@ type Work struct {
 	Refused []api.WhyEntry
 	// Did is what it did; may be nil.
 	Did *Did
+	// Network is who dropped the agent's packets during the task; "" if nobody did.
+	Network string
 	// Merging: the branch is put in the merge queue. NoGit: there is none.
 	Merging, NoGit bool
 }
@@ -120,6 +122,7 @@ func Measure(t *api.Task, w Work) {
 	if w.Did != nil {
 		Note(t, *w.Did)
 	}
+	t.Network = w.Network
 	switch {
 	case t.Outcome == api.OutcomeMerged || t.Code != "" || !Well(*t):
 	case w.NoGit:
@@ -194,6 +197,9 @@ func settle(t *api.Task) {
 	t.Result = result(*t)
 	if t.State == api.TaskEnded && ownRefusals(*t) > 0 && t.Outcome != api.OutcomeRefused {
 		t.Result += "; " + refused(*t)
+	}
+	if t.State == api.TaskEnded && t.Network != "" && !Well(*t) {
+		t.Result += "; without network: " + t.Network
 	}
 }
 

@@ -56,6 +56,7 @@ var provoked = map[api.Code]string{
 	api.CodeViewFailed:        "e2e/codes_test.go TestAddReportsWhichPartFailed",
 	api.CodeBridgeFailed:      "e2e/codes_test.go TestADaemonThatCannotMakeItsNetworkReportsIt",
 	api.CodeEgressDenied:      "e2e/egress_test.go TestAllowedNamesOpenTheirAddresses",
+	api.CodeNetworkBlocked:    "e2e/netforward_test.go TestABlockedNetworkIsNamed",
 	api.CodeSyscallDenied:     "e2e/calls_test.go TestDeniedSyscallsEmitEvents",
 	api.CodePortInUse:         "e2e/codes_test.go TestCodesThatAreReportedAfterwards",
 	api.CodeNoPorts:           "e2e/network_test.go TestATakenPortIsSkipped",

@@ -32,6 +32,8 @@ func networkTables() []Table {
 		{Name: "host_ports", Text: "TCP ports of the host's 127.0.0.1 that agents reach at their own 127.0.0.1, such as the port of a local model server; at most 64." +
 			"\n\nThe names host.polis and host.docker.internal lead to them. They are reachable under every `egress`.", Example: "[11434]"},
 		{Name: "resolv_conf", Text: "The file that names the resolvers to which polis forwards the queries of agents."},
+		{Name: "docker_user", Text: "Add two rules for the agents' bridge to DOCKER-USER, the chain that Docker documents for rules of others, with iptables; also when Docker is started later." +
+			"\n\nDocker's forward policy drops packets of agents otherwise. The rules go when polisd stops with its network, or with `false`. Without Docker nothing is done."},
 	}}, {Name: "delegate", Keys: []Key{
 		{Name: "base_type", Text: "Base type of an agent that `polisctl delegate` makes without `--base`.", Default: "the only one whose program is installed", Example: `"claude"`},
 		{Name: "workers", Text: "How many workers an agent may have, including the workers of its workers. With 0, agents cannot delegate.", Range: between("0", "100")},

@@ -3,11 +3,19 @@ package dial
 import (
 	"context"
 	"net/http"
+
+	"polis/daemon/shim/wire"
 )
 
 // RestoreGate writes the rules of the agent's network again. Only for shims of wire.GateVersion and later.
 func (s *Shim) RestoreGate(ctx context.Context) error {
 	return s.call(ctx, s.Timeout, http.MethodPost, "/v1/gate", nil, nil)
+}
+
+// Blocked has the shim record that another firewall drops the agent's packets. Only for shims of wire.GateVersion
+// and later.
+func (s *Shim) Blocked(ctx context.Context, r wire.BlockedRequest) error {
+	return s.call(ctx, s.Timeout, http.MethodPost, "/v1/blocked", r, nil)
 }
 
 // ReleaseIdle releases the agent's leases of files that no process uses. Only for shims of

@@ -44,7 +44,7 @@ import "fmt"
 //	33 POST /v1/models/pause has turn
 //	34 an answer of a question has raise
 //	35 POST /v1/models has shared; POST /v1/models/shares
-//	36 POST /v1/gate
+//	36 POST /v1/gate and /v1/blocked
 const (
 	// Version is what a shim of this build speaks.
 	Version = 36
@@ -84,7 +84,7 @@ const (
 	PolicyRecordVersion = 29
 	// RaiseVersion is the first whose answers have an amount that a budget is raised by.
 	RaiseVersion = 34
-	// GateVersion is the first that writes the rules of its gate again.
+	// GateVersion is the first that writes the rules of its gate again, and takes a BlockedRequest.
 	GateVersion = 36
 	// MemoryAskVersion is the first that knows Settings.MemoryAsk.
 	MemoryAskVersion = 21
