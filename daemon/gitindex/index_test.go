@@ -181,3 +181,35 @@ func FuzzParse(f *testing.F) {
 		require.Equal(t, names(x), names(again))
 	})
 }
+
+// Marks are found and taken away, and nothing else of an entry changes.
+func TestMarksAreTakenAway(t *testing.T) {
+	for format := range map[string]int{"sha1": 20, "sha256": 32} {
+		r := newRepository(t, format)
+		r.fill()
+		for _, version := range []string{"3", "4"} {
+			r.git("", "update-index", "--index-version", version)
+			r.git("", "update-index", "--no-skip-worktree", "dir/b")
+			plain := r.git("", "ls-files", "--stage", "-v")
+			r.git("", "update-index", "--skip-worktree", "dir/b")
+			r.git("", "update-index", "--assume-unchanged", "dir/a")
+			x, err := Parse(r.index(), r.hash)
+			require.NoError(t, err)
+			before := bytes.Clone(r.index())
+			at := x.Marked()
+			require.Len(t, at, 2)
+			for _, i := range at {
+				require.Equal(t, x.Entries[i].Name == "dir/b", x.Skipped(i))
+				fi, err := os.Lstat(filepath.Join(r.dir, x.Entries[i].Name))
+				require.NoError(t, err)
+				require.True(t, x.SameStat(i, fi))
+				x.Unmark(i)
+			}
+			require.Empty(t, x.Marked())
+			require.Equal(t, before, r.index())
+			require.NoError(t, os.WriteFile(filepath.Join(r.dir, ".git", "index"), x.Whole(), 0o644))
+			require.Equal(t, plain, r.git("", "ls-files", "--stage", "-v"))
+			r.git("", "update-index", "--no-assume-unchanged", "dir/a")
+		}
+	}
+}

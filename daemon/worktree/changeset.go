@@ -107,7 +107,15 @@ func (w *Workspace) listChanges(ctx context.Context, agent, id string) (*changeS
 	if err = errors.Join(err, cerr); err != nil {
 		return nil, err
 	}
-	return set, set.add(slices.Concat(names, set.staged, committed))
+	all := slices.Concat(names, set.staged, committed)
+	differing := make(map[string]bool, len(all))
+	for _, name := range all {
+		differing[name] = true
+	}
+	if _, err := w.unmark(ctx, agent, View{}, set.index, func(name string) bool { return differing[name] || covered(differing, name) }); err != nil {
+		return nil, err
+	}
+	return set, set.add(all)
 }
 
 // upperChanges lists what the upper layer of a worktree changes.

@@ -49,9 +49,23 @@ func (w *Workspace) readFiles(ctx context.Context, agent string, v View, args ..
 		return nil, err
 	}
 	if set == nil {
-		return w.within(ctx, agent, w.cmd(agent, v, "", args...))
+		return w.readWhole(ctx, agent, v, args)
 	}
 	return w.readChanges(ctx, agent, v, set, args)
+}
+
+// readWhole is readFiles for a whole worktree.
+func (w *Workspace) readWhole(ctx context.Context, agent string, v View, args []string) (out []byte, err error) {
+	tmp, err := w.scratch("save-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, fdtree.Cleanup(tmp)) }()
+	index, err := w.unmarkedIndex(ctx, agent, v, tmp)
+	if err != nil {
+		return nil, err
+	}
+	return w.within(ctx, agent, w.cmd(agent, v, index, args...))
 }
 
 // readChanges is readFiles for what can differ.

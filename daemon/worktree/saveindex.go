@@ -35,6 +35,9 @@ func (s *saver) copyIndex(ctx context.Context, head string) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("copy the index: %w", err)
 	}
+	if err := s.unmarkCopy(ctx); err != nil {
+		return nil, fmt.Errorf("compare the worktree: %w", err)
+	}
 	out, err := s.git(ctx, nil, "ls-files", "--cached", "-z")
 	if err != nil {
 		return nil, fmt.Errorf("read the index: %w", err)
