@@ -2,6 +2,8 @@ package daemon
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"polis/daemon/agent"
 	"polis/daemon/api"
@@ -33,10 +35,14 @@ type agentIndex struct {
 	name string
 }
 
-func (i agentIndex) Sparse(published string) error { return i.w.git.Sparse(i.name, published) }
+func (i agentIndex) Sparse(published string) (bool, error) { return i.w.git.Sparse(i.name, published) }
 
 func (i agentIndex) Withhold(ctx context.Context, key string, withheld func(path string) bool) error {
 	return i.w.git.Withhold(ctx, i.name, worktree.View{}, key, withheld)
+}
+
+func (i agentIndex) Settle(ctx context.Context, asked func(path string) bool) error {
+	return i.w.git.Settle(ctx, i.name, worktree.View{}, asked)
 }
 
 // sweepFiltered removes the filtered objects that no agent uses. It ignores the agent called but,
@@ -83,16 +89,32 @@ func (d *Daemon) updateFiltered(ctx context.Context, w *workspace, name string) 
 	return w.filter.Update(ctx, key)
 }
 
-// objects answers an agent's git that misses some.
-func (b *backend) objects(ctx context.Context, w *workspace, name string, ids []string) (api.RemoteResponse, error) {
+// objects answers an agent's git that misses some. Those that a person has approved it gets, if a rule of
+// the agent's asks about them.
+func (b *backend) objects(ctx context.Context, w *workspace, name string, ids []string, approved bool) (api.RemoteResponse, error) {
 	res := api.RemoteResponse{Refused: map[string]string{}}
 	key := b.filteredOf(w, name)
 	if key == "" {
 		return res, nil
 	}
 	missing, err := w.filter.Answer(ctx, name, key, ids)
-	if err == nil {
-		res.Refused = missing
+	if err != nil {
+		return res, err
 	}
-	return res, err
+	ask, err := w.filter.Askable(key, missing)
+	if err != nil {
+		return res, err
+	}
+	res.Refused = missing
+	if !approved {
+		res.Ask = ask
+		return res, nil
+	}
+	if err := w.git.Give(ctx, name, slices.Collect(maps.Keys(ask))); err != nil {
+		return res, err
+	}
+	for id := range ask {
+		delete(res.Refused, id)
+	}
+	return res, nil
 }

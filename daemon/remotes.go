@@ -36,7 +36,7 @@ func (b *backend) Remote(ctx context.Context, name string, req api.RemoteRequest
 		return api.RemoteResponse{}, api.Errorf(api.CodeBadState, "workspace %s is not a git repository", a.Workspace)
 	}
 	if req.Op == api.RemoteObjects {
-		return b.objects(b.charge(ctx, name), ws[0], a.Name, req.Objects)
+		return b.objects(b.charge(ctx, name), ws[0], a.Name, req.Objects, approved == api.RemoteAsked)
 	}
 	ctx = b.charge(ctx, name)
 	res, err := b.operation(ws[0], a, req).Do(ctx, approved, func(s git.Step) { say(s.String()) })

@@ -28,6 +28,9 @@ type RemoteRequest struct {
 // Only the agent's shim sets it.
 const RemoteApproved = "Polis-Approved"
 
+// RemoteAsked is the value of that header for objects.
+const RemoteAsked = "objects"
+
 // RemoteQuestion is the detail "question" of the NOT_APPROVED that refuses a request until a
 // person has approved it.
 type RemoteQuestion struct {
@@ -58,4 +61,6 @@ type RemoteResponse struct {
 	// Refused says, by ref, why an update was not made; by id, at which path a
 	// missing object is withheld, "" if that is not known.
 	Refused map[string]string `json:"refused,omitempty"`
+	// Ask has, by id, the path of each refused object that a person may approve.
+	Ask map[string]string `json:"ask,omitempty"`
 }

@@ -23,7 +23,7 @@ import (
 )
 
 // format changes when stores that were built before have too much or too little.
-const format = 1
+const format = 2
 
 // unfinished begins the names of what is being made, which a crash leaves.
 const unfinished = ".new-"

@@ -70,7 +70,7 @@ func (k *Keeper) openStore(dir string, rules policy.Rules) (*objectStore, error)
 	if err != nil {
 		return nil, err
 	}
-	for _, d := range []string{"", "objects", "objects/info", "objects/pack"} {
+	for _, d := range []string{"", "objects", "objects/info", "objects/pack", filepath.Join("objects", AskedDir)} {
 		if err := private.Within(filepath.Join(dir, d)); err != nil {
 			return nil, err
 		}

@@ -114,6 +114,9 @@ func (s *objectStore) note(held []file, size int64) (int64, error) {
 	if err := s.sparse(held); err != nil {
 		return 0, fmt.Errorf("write the patterns for checkouts: %w", err)
 	}
+	if err := s.name(held); err != nil {
+		return 0, fmt.Errorf("name the files that may be asked for: %w", err)
+	}
 	return size, nil
 }
 
@@ -194,7 +197,7 @@ func (s *objectStore) pattern(path string, whole map[string]bool) (string, bool)
 	none := func(dir string) bool {
 		v, ok := whole[dir]
 		if !ok {
-			v = s.set.NothingReadable(dir)
+			v = s.set.NothingShown(dir)
 			whole[dir] = v
 		}
 		return v
@@ -205,7 +208,7 @@ func (s *objectStore) pattern(path string, whole map[string]bool) (string, bool)
 		}
 	}
 	// The line stands for a directory of that name, too.
-	return "!/" + quote(path), s.set.NothingReadable(path)
+	return "!/" + quote(path), s.set.NothingShown(path)
 }
 
 // quote makes a path a pattern (gitignore(5)) that matches it alone.

@@ -16,12 +16,22 @@ type index struct {
 	paths     []string
 	published []string
 	withheld  []string
+	settled   []string
 	err       error
 }
 
-func (i *index) Sparse(published string) error {
+func (i *index) Sparse(published string) (bool, error) {
 	i.published = append(i.published, published)
-	return i.err
+	return published != "", i.err
+}
+
+func (i *index) Settle(_ context.Context, asked func(string) bool) error {
+	for _, p := range i.paths {
+		if asked(p) {
+			i.settled = append(i.settled, p)
+		}
+	}
+	return nil
 }
 
 func (i *index) Withhold(_ context.Context, _ string, withheld func(string) bool) error {
@@ -50,6 +60,14 @@ func TestAnAgentGetsWhatItsRulesLeave(t *testing.T) {
 	require.DirExists(t, k.Objects(key))
 	require.Equal(t, []string{"/published"}, i.published)
 	require.Equal(t, []string{"s/key"}, i.withheld)
+
+	// What may be asked for is not withheld.
+	ask := api.Policy{Write: []string{"**"}, Deny: []string{"s/**"}, Ask: []string{"a", "s/**"}}
+	i = &index{paths: []string{"a", "s/key", "b"}}
+	_, err = k.Withhold(t.Context(), "alice", ask, nil, "/published", i)
+	require.NoError(t, err)
+	require.Equal(t, []string{"s/key"}, i.withheld)
+	require.Equal(t, []string{"a"}, i.settled)
 
 	broken := &index{err: errors.New("read-only file system"), paths: i.paths}
 	_, err = k.Withhold(t.Context(), "alice", some, nil, "/published", broken)

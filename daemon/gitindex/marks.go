@@ -53,6 +53,9 @@ func (x *Index) SameStat(i int, fi fs.FileInfo) bool {
 	return sec == uint32(st.Mtim.Sec) && nsec == uint32(st.Mtim.Nsec) && size == uint32(st.Size)
 }
 
+// Modified is the time, in whole seconds, at which an entry notes that its file was modified.
+func (x *Index) Modified(i int) int64 { return int64(binary.BigEndian.Uint32(x.Entries[i].raw[8:])) }
+
 // Whole returns the bytes of an index with all entries.
 func (x *Index) Whole() []byte {
 	at := make([]int, len(x.Entries))

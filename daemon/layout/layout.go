@@ -26,6 +26,10 @@ func (w Workspace) Published() string { return PublishedObjects(w.Dir()) }
 // PublishedObjects is Published for the directory of the workspace that polis has.
 func PublishedObjects(dir string) string { return filepath.Join(dir, "published") }
 
+// AskedObjects is where the git of an agent finds the names of objects that it may ask for. On the host the
+// directory is empty.
+func AskedObjects(dir string) string { return filepath.Join(dir, "asked") }
+
 // Filtered holds those shared objects that rules for reading leave, once for each
 // set of rules.
 func (w Workspace) Filtered() string { return filepath.Join(w.Dir(), "filtered") }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/daemon/api"
+	"polis/daemon/filtered"
 	"polis/daemon/git"
 	"polis/daemon/layout"
 	"polis/daemon/private"
@@ -33,13 +35,44 @@ func publishedDir(sp wire.Spec) string {
 	return layout.PublishedObjects(filepath.Dir(sp.BareRepo))
 }
 
+// askedDir is where it finds the names of those that it may ask for. On the host the directory is empty.
+func askedDir(sp wire.Spec) string { return layout.AskedObjects(filepath.Dir(sp.BareRepo)) }
+
+// askedNames is the directory with these names; "" if the agent has none.
+func askedNames(sp wire.Spec) string {
+	if sp.Filtered == "" {
+		return ""
+	}
+	dir := filepath.Join(sp.Filtered, filtered.AskedDir)
+	if fi, err := os.Lstat(dir); err != nil || !fi.IsDir() {
+		return "" // made by an earlier version
+	}
+	return dir
+}
+
+// objectDirs are the directories in which the agent's git finds objects that are not its own.
+func objectDirs(sp wire.Spec) ([]string, error) {
+	dirs := []string{publishedDir(sp)}
+	if askedNames(sp) == "" {
+		return dirs, nil
+	}
+	if err := os.Mkdir(askedDir(sp), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	return append(dirs, askedDir(sp)), nil
+}
+
 // openGit serves the shared git directory.
 func (s *Shim) openGit(ctx context.Context, v *views) error {
 	sp := s.Spec
+	dirs, err := objectDirs(sp)
+	if err != nil {
+		return err
+	}
 	if err := private.Within(filepath.Dir(sp.PrivateGit)); err != nil {
 		return err
 	}
-	if err := gitdir.Prepare(sp.PrivateGit, sp.BareRepo, publishedDir(sp), sp.UID, sp.GID); err != nil {
+	if err := gitdir.Prepare(sp.PrivateGit, sp.BareRepo, dirs, sp.UID, sp.GID); err != nil {
 		return err
 	}
 	bare, err := openDir(sp.BareRepo)

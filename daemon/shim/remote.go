@@ -5,12 +5,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -72,7 +75,7 @@ func (s *Shim) insideRemote(w http.ResponseWriter, r *http.Request) error {
 	}
 	var ask api.RemoteRequest
 	if err := json.Unmarshal(body, &ask); err == nil && ask.Op == api.RemoteObjects {
-		return s.insideObjects(w, r, body)
+		return s.insideObjects(w, r, ask.Objects)
 	}
 	accept, approved := r.Header.Get("Accept"), ""
 	out := &remoteStream{w: w}
@@ -120,35 +123,125 @@ func (s *Shim) askDaemon(ctx context.Context, route string, body []byte, accept,
 	return resp, nil
 }
 
-// insideObjects serves objects that the agent's git lacks, and records those that its rules
-// withhold.
-func (s *Shim) insideObjects(w http.ResponseWriter, r *http.Request, body []byte) error {
-	select {
-	case s.inside.objects <- struct{}{}:
-		defer func() { <-s.inside.objects }()
-	case <-r.Context().Done():
-		return api.Errorf(api.CodeTimeout, "objects for git of agent %s: an earlier request is not finished", s.Spec.Agent)
-	}
-	resp, err := s.askDaemon(r.Context(), "remote", body, "application/json", "")
+// insideObjects serves objects that the agent's git lacks. It asks about those that an "ask" rule names, and
+// records those that the agent's rules withhold.
+func (s *Shim) insideObjects(w http.ResponseWriter, r *http.Request, ids []string) error {
+	res, err := s.objects(r.Context(), ids, "")
 	if err != nil {
 		return err
 	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
-	if err != nil {
-		return api.Errorf(api.CodeUnavailable, "polisd does not answer: %w", err)
-	}
-	var res api.RemoteResponse
-	if resp.StatusCode == http.StatusOK && json.Unmarshal(text, &res) == nil {
-		for id, path := range res.Refused {
-			s.withheld(id, path)
+	if len(res.Ask) > 0 {
+		pid, _ := caller(r)
+		pid = outermostGit(pid)
+		if res, err = s.askObjects(r.Context(), res, pid); err != nil {
+			return err
 		}
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(resp.StatusCode)
-	_, _ = w.Write(text) //nolint:errcheck // the client left
-	return nil
+	for id, path := range res.Refused {
+		s.withheld(id, path)
+	}
+	return writeJSON(w, res)
 }
+
+// objects requests objects of polisd.
+func (s *Shim) objects(ctx context.Context, ids []string, approved string) (res api.RemoteResponse, err error) {
+	select { // not while a person is asked
+	case s.inside.objects <- struct{}{}:
+		defer func() { <-s.inside.objects }()
+	case <-ctx.Done():
+		return res, api.Errorf(api.CodeTimeout, "objects for git of agent %s: an earlier request is not finished", s.Spec.Agent)
+	}
+	body, err := json.Marshal(api.RemoteRequest{Op: api.RemoteObjects, Objects: ids})
+	if err != nil {
+		return res, err
+	}
+	resp, err := s.askDaemon(ctx, "remote", body, "application/json", approved)
+	if err != nil {
+		return res, err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
+	switch {
+	case err != nil:
+		return res, api.Errorf(api.CodeUnavailable, "polisd does not answer: %w", err)
+	case resp.StatusCode != http.StatusOK:
+		var e api.Error
+		if err := json.Unmarshal(text, &e); err != nil || e.Code == "" {
+			return res, api.Errorf(api.CodeUnavailable, "polisd answers with status %d", resp.StatusCode)
+		}
+		return res, &e
+	}
+	err = json.Unmarshal(text, &res)
+	return res, err
+}
+
+// askObjects asks a person about the objects in res.Ask, as about reading the files, and requests those that
+// may be read.
+func (s *Shim) askObjects(ctx context.Context, res api.RemoteResponse, pid int) (api.RemoteResponse, error) {
+	byPath := map[string][]string{}
+	for id, path := range res.Ask {
+		byPath[path] = append(byPath[path], id)
+	}
+	paths := slices.Sorted(maps.Keys(byPath))
+	var may []string
+	for paths := range slices.Chunk(paths, maxAskedObjects) {
+		v, err := s.pathAsker.Ask(ctx, view.Request{Agent: s.Spec.Agent, Op: "read from git's history", Rule: "ask", Paths: paths, Pid: uint32(pid)}) //nolint:gosec // a pid
+		if err != nil {
+			return res, err
+		}
+		for _, path := range paths {
+			if v.Allow {
+				may = append(may, byPath[path]...)
+			}
+		}
+	}
+	if len(may) == 0 {
+		return res, nil
+	}
+	got, err := s.objects(ctx, may, api.RemoteAsked)
+	if err != nil {
+		return res, err
+	}
+	for _, id := range may {
+		if path, no := got.Refused[id]; no {
+			res.Refused[id] = path
+		} else {
+			delete(res.Refused, id)
+		}
+	}
+	return res, nil
+}
+
+// outermostGit is the git for which a helper of that pid works: a git starts another for each file that it
+// misses, and an answer for once applies to the one that the agent has started.
+func outermostGit(pid int) int {
+	for at, n := pid, 0; at > 1 && n < 6; n++ {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", at))
+		if err != nil {
+			break
+		}
+		name, parent := "", 0
+		for line := range strings.Lines(string(text)) {
+			key, value, _ := strings.Cut(strings.TrimSpace(line), ":\t")
+			switch key {
+			case "Name":
+				name = value
+			case "PPid":
+				parent, _ = strconv.Atoi(value) //nolint:errcheck // the kernel's
+			}
+		}
+		if strings.HasPrefix(name, "git") {
+			pid = at
+		} else if n > 1 {
+			break
+		}
+		at = parent
+	}
+	return pid
+}
+
+// maxAskedObjects is the most files of one question.
+const maxAskedObjects = 64
 
 // withheld records an object that was withheld.
 func (s *Shim) withheld(id, path string) {

@@ -38,6 +38,9 @@ func (s *Shim) sandboxConfig(self string) sandbox.Config {
 		mounts = append(mounts, sandbox.Mount{Source: gitMount(sp), Dest: sp.BareRepo},
 			sandbox.Mount{Source: cmp.Or(sp.Filtered, filepath.Join(sp.BareRepo, "objects")), Dest: publishedDir(sp), ReadOnly: true},
 			sandbox.Mount{Source: sp.Mountpoint, Dest: sp.Mountpoint})
+		if names := askedNames(sp); names != "" {
+			mounts = append(mounts, sandbox.Mount{Source: names, Dest: askedDir(sp), ReadOnly: true})
+		}
 	}
 	mounts = append(mounts, sandbox.Mount{Source: sp.Mountpoint, Dest: sp.ProjectPath})
 	scratch := ""

@@ -130,7 +130,7 @@ func (s *Shim) openTree(ctx context.Context, v *views, root *os.File) error {
 	ic := ignore.Config{RootFD: int(root.Fd()), OnTooLarge: s.rulesTooLarge}
 	vc := view.Config{
 		Agent: sp.Agent, Locker: locker{c: v.locks, waited: &v.waited, times: &s.kept.leaseWaits, waits: &s.leaseWaits, waiting: s.noteWaiting, late: s.gotLate}, Exempt: sp.LocksExempt, GitFile: sp.Git, RootFD: int(root.Fd()), Store: storeName(sp), Below: sp.Shared != nil, ReadOnly: sp.ReadOnly,
-		Now: time.Now, Log: s.Log, Quota: s.quota, Counted: s.disk.count, OnDenial: s.recordDenied, OnHidden: s.recordHidden, Refused: s.refusedByView, Deleting: s.deletingIf(sp.Git), Changes: s.changes, LeaseInfo: v.leaseInfo, Asker: &pathAsker{s: s, held: map[pathCall]heldAnswer{}},
+		Now: time.Now, Log: s.Log, Quota: s.quota, Counted: s.disk.count, OnDenial: s.recordDenied, OnHidden: s.recordHidden, Refused: s.refusedByView, Deleting: s.deletingIf(sp.Git), Changes: s.changes, LeaseInfo: v.leaseInfo, Asker: s.pathAsker,
 	}
 	if v.merged != nil {
 		ic.Open, vc.List = v.merged.Open, v.merged.List

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -14,10 +16,16 @@ import (
 )
 
 // Withhold marks the tracked files that the agent's rules hide from it as unchanged in the index:
-// a git that finds one changed or cannot read it would fail, or record a removal. withheld returns the
-// same for equal keys. The agent must be stopped.
+// a git that finds one changed or cannot read it would fail, or record a removal. Files that rules withheld
+// before lose the mark: the agent may change them now. withheld returns the same for equal keys; with the
+// key "" it returns false. The agent must be stopped.
 func (w *Workspace) Withhold(ctx context.Context, agent string, v View, key string, withheld func(path string) bool) error {
-	kept, done, err := w.takeMarked(ctx, agent, key)
+	var kept *marked
+	var done bool
+	var err error
+	if key != "" {
+		kept, done, err = w.takeMarked(ctx, agent, key)
+	}
 	if err != nil {
 		w.cfg.Log.Warn("kept index of a base tree not used; git marks the files", "agent", agent, "err", err)
 	}
@@ -41,20 +49,70 @@ func (w *Workspace) markWithheld(ctx context.Context, agent string, v View, with
 	if err != nil {
 		return err
 	}
-	var names bytes.Buffer
+	var hide, show bytes.Buffer
+	again := map[string]bool{}
 	for _, p := range git.SplitNUL(out) {
-		tag, name, _ := strings.Cut(p, " ")
-		if tag != skipped && withheld(name) {
-			names.WriteString(name + "\x00")
+		switch tag, name, _ := strings.Cut(p, " "); {
+		case tag != skipped && withheld(name):
+			hide.WriteString(name + "\x00")
+		case tag == skipped && !withheld(name):
+			again[name] = true
 		}
 	}
-	if names.Len() == 0 {
-		return nil
+	if len(again) > 0 {
+		names, err := w.showable(ctx, agent, v, again)
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			show.WriteString(name + "\x00")
+		}
 	}
-	c := w.cmd(agent, v, "", "update-index", "-z", "--skip-worktree", "--stdin")
-	c.Stdin = &names
-	_, err = w.Bare().Do(ctx, c)
-	return err
+	for _, u := range []struct {
+		names *bytes.Buffer
+		flag  string
+	}{{&show, "--no-skip-worktree"}, {&hide, "--skip-worktree"}} {
+		if u.names.Len() == 0 {
+			continue
+		}
+		c := w.cmd(agent, v, "", "update-index", "-z", u.flag, "--stdin")
+		c.Stdin = u.names
+		if _, err := w.Bare().Do(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// showable returns those of names whose mark hides nothing but what the agent has changed, or would see as
+// unchanged. The others keep it: git did not replace them when it merged, and would see them as reverted.
+func (w *Workspace) showable(ctx context.Context, agent string, v View, names map[string]bool) ([]string, error) {
+	f, fi, err := w.Index(agent)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if fi.Size() > maxIndex {
+		return nil, nil
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxIndex))
+	if err != nil {
+		return nil, err
+	}
+	x, err := parseIndex(text)
+	if err != nil {
+		return nil, nil //nolint:nilerr // removal counts the files as changed if they are
+	}
+	if _, err := w.unmark(ctx, agent, v, x, func(name string) bool { return names[name] }); err != nil {
+		return nil, err
+	}
+	var out []string
+	for i := range x.Entries {
+		if e := &x.Entries[i]; names[e.Name] && !x.Skipped(i) {
+			out = append(out, e.Name)
+		}
+	}
+	return out, nil
 }
 
 // skipped is the tag that git ls-files -t gives a file that has the mark already.
@@ -62,10 +120,11 @@ const skipped = "S"
 
 // Sparse has git of an agent's worktree read which files are not checked out from
 // the directory of objects that it finds at published in its sandbox; "" undoes
-// that. The agent must be stopped: its part of the git directory is its to write.
-func (w *Workspace) Sparse(agent, published string) error {
-	fail := func(err error) error {
-		return api.Errorf(api.CodeWorktreeFailed, "write the sparse checkout of agent %s: %w", agent, err)
+// that. It reports whether something changed. The agent must be stopped: its part of the git directory is
+// its to write.
+func (w *Workspace) Sparse(agent, published string) (changed bool, err error) {
+	fail := func(err error) (bool, error) {
+		return false, api.Errorf(api.CodeWorktreeFailed, "write the sparse checkout of agent %s: %w", agent, err)
 	}
 	root, err := w.openAdmin(agent)
 	if err != nil {
@@ -76,9 +135,9 @@ func (w *Workspace) Sparse(agent, published string) error {
 	to := filepath.Join(published, name)
 	switch now, err := root.Readlink(name); {
 	case err == nil && published != "" && now == to:
-		return nil
+		return false, nil
 	case published == "" && (err != nil || !strings.HasSuffix(now, "/"+name)):
-		return nil // there is none, or it is the agent's own
+		return false, nil // there is none, or it is the agent's own
 	}
 	if err := root.Mkdir(filepath.Dir(name), 0o755); err == nil {
 		err = root.Lchown(filepath.Dir(name), int(w.cfg.UID), int(w.cfg.GID))
@@ -92,10 +151,19 @@ func (w *Workspace) Sparse(agent, published string) error {
 		return fail(err)
 	}
 	if published == "" {
-		return nil
+		return true, nil
 	}
 	if err := root.Symlink(to, name); err != nil {
 		return fail(err)
 	}
-	return nil
+	return true, nil
+}
+
+// Give adds objects of the shared repository to those that only an agent has: it may read them.
+func (w *Workspace) Give(ctx context.Context, agent string, ids []string) error {
+	own := w.ownDir(agent)
+	if fi, err := os.Lstat(own); err != nil || !fi.IsDir() {
+		return api.Errorf(api.CodeWorktreeMissing, "agent %s has no objects of its own", agent)
+	}
+	return w.Bare().Give(ctx, own, ids)
 }

@@ -16,12 +16,12 @@ const maxConfig = 1 << 20
 
 // Prepare makes an agent's private part of the git directory: a copy of the configuration with
 // automatic maintenance disabled, empty hooks, an exclude file, and a directory for unpublished
-// objects. Git finds the other objects in the directory published, a path as the agent sees it.
+// objects. Git finds the other objects in the directories published, paths as the agent sees them.
 // The configuration makes git name objects by rename, which takes two requests less than link and
 // unlink; the guard ensures that no object is replaced. Existing files are the agent's and stay
 // unchanged. All files belong to uid:gid, and no other user can enter the directory. Its
 // parent exists, and the agent must not be able to write that.
-func Prepare(private, bare, published string, uid, gid int) error {
+func Prepare(private, bare string, published []string, uid, gid int) error {
 	if err := os.Mkdir(private, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("private git directory: %w", err)
 	}
@@ -71,9 +71,9 @@ func Prepare(private, bare, published string, uid, gid int) error {
 	return nil
 }
 
-// borrow adds a directory in which git looks for objects. The agent cannot write the file that
+// borrow adds directories in which git looks for objects. The agent cannot write the file that
 // configures it, because the daemon's git reads it.
-func borrow(root *os.Root, published string) error {
+func borrow(root *os.Root, published []string) error {
 	if err := root.Mkdir("objects/info", 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}
@@ -85,7 +85,11 @@ func borrow(root *os.Root, published string) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.WriteString(f, quoteAlternate(published)+"\n")
+	for _, dir := range published {
+		if err == nil {
+			_, err = io.WriteString(f, quoteAlternate(dir)+"\n")
+		}
+	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}

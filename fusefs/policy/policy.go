@@ -77,6 +77,10 @@ type Decision struct {
 // Explicit reports whether a rule, not the absence of one, withholds the path.
 func (d Decision) Explicit() bool { return d.Read != Allow && d.Rule != "" }
 
+// Shown reports whether the file may be read, perhaps after an approval. Else the agent's git never
+// looks at it.
+func (d Decision) Shown() bool { return d.Read == Allow || d.Read == Ask }
+
 // Set is a compiled policy. It is immutable and safe for concurrent use.
 type Set struct {
 	rules                        Rules

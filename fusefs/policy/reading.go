@@ -30,6 +30,20 @@ func (s *Set) NothingReadable(dir string) bool {
 	return true
 }
 
+// NothingShown reports whether it is certain, from the rules alone, that no file
+// anywhere below the directory may be read, also after an approval.
+func (s *Set) NothingShown(dir string) bool {
+	if s.hide.takesAll(dir) || s.deny.takesAll(dir) {
+		return true
+	}
+	for _, p := range s.ask.patterns {
+		if !p.Negated() && p.MayMatchBelow(dir) {
+			return false
+		}
+	}
+	return s.NothingReadable(dir)
+}
+
 // takesAll reports whether it is certain that the list covers everything below
 // dir: some pattern does, and none that comes later negates it there.
 func (l *list) takesAll(dir string) bool {

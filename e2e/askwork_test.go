@@ -1,0 +1,119 @@
+package e2e
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"polis/daemon/api"
+)
+
+// askBed is a workspace with two files that an agent of the role asks about, and the agent.
+func askBed(t *testing.T, layers string) *daemon {
+	d := startDaemon(t, options{config: "[workspace]\nlayers = \"" + layers + "\"\n[locks]\nhold = \"close\"\n[roles.worker]\nwrite = [\"**\"]\nask = [\"deploy/**\"]\n"})
+	project := d.up()
+	require.NoError(t, os.MkdirAll(project+"/deploy", 0o755))
+	d.write("ws/project/deploy/prod.txt", secretText+"\n")
+	d.write("ws/project/deploy/other.txt", "another "+secretText+"\n")
+	git(t, project, "add", ".")
+	git(t, project, "-c", "user.name=u", "-c", "user.email=u@x", "commit", "-qm", "what is asked about")
+	d.worker("alice", "--role", "worker")
+	return d
+}
+
+// approved runs a script of an agent, and approves its questions, which it returns.
+func (d *daemon) approved(agent, script string) (r result, questions []string) {
+	d.t.Helper()
+	return d.answered("approve", agent, script)
+}
+
+// answered is approved with another answer.
+func (d *daemon) answered(verb, agent, script string) (r result, questions []string) {
+	d.t.Helper()
+	done := d.asking(agent, script)
+	for {
+		var q *api.Approval
+		d.eventually("the command ends or asks", func() bool {
+			select {
+			case r = <-done:
+				done = nil
+				return true
+			default:
+			}
+			for _, open := range d.questions() {
+				if open.Agent == agent {
+					q = &open
+					return true
+				}
+			}
+			return false
+		})
+		if q == nil {
+			return r, questions
+		}
+		questions = append(questions, string(q.Kind)+" "+strings.ReplaceAll(q.What, "\x00", " "))
+		d.must("approvals", verb, q.ID)
+	}
+}
+
+// An approved change below a path of an "ask" rule is a change for git of the agent and for polis, in each step
+// up to the merge, and until then no git command returns the content of such a path without an approval.
+func TestAnApprovedChangeIsAChange(t *testing.T) {
+	for _, layers := range []string{"auto", "view"} {
+		t.Run(layers, func(t *testing.T) {
+			d := askBed(t, layers)
+			require.Empty(t, d.sh("alice", "git status --porcelain"))
+			for _, script := range []string{"git cat-file --batch-all-objects --batch", "cat /proc/self/cwd/.git; find / -xdev -path '*/asked/*' -type f 2>/dev/null | xargs cat"} {
+				r, _ := d.answered("deny", "alice", script)
+				require.NotContains(t, r.stdout+r.stderr, secretText, script)
+			}
+			asked := d.asking("alice", "git show HEAD:deploy/prod.txt")
+			q := d.question("alice")
+			require.Equal(t, api.ApprovalRead, q.Kind)
+			require.Equal(t, "deploy/prod.txt", q.What)
+			d.must("approvals", "deny", q.ID)
+			r := <-asked
+			require.NotZero(t, r.code)
+			require.NotContains(t, r.stdout+r.stderr, secretText)
+
+			r, questions := d.approved("alice", "echo changed >> deploy/prod.txt; echo new > deploy/new.txt")
+			require.Zero(t, r.code, "%s", r)
+			require.Equal(t, []string{"write deploy/prod.txt", "write deploy/new.txt"}, questions)
+			require.Equal(t, " M deploy/prod.txt\n?? deploy/new.txt\n", d.sh("alice", "git status --porcelain"))
+			e := d.refused(api.CodeUnsavedWork, "agents", "remove", "alice")
+			require.Contains(t, e.Message, "2 changed files")
+
+			r, questions = d.approved("alice", ident+"git add -A && git commit -qm approved")
+			require.Zero(t, r.code, "%s", r)
+			slices.Sort(questions) // git compares files again that are as old as its index
+			require.Equal(t, []string{"read deploy/new.txt", "read deploy/prod.txt"}, slices.Compact(questions))
+			r, _ = d.approved("alice", "git status --porcelain")
+			require.Empty(t, r.stdout)
+			require.Equal(t, "A\tdeploy/new.txt\nM\tdeploy/prod.txt\n", d.sh("alice", "git show --format= --name-status HEAD"))
+			r, questions = d.approved("alice", "git diff HEAD~1 -- deploy/prod.txt")
+			require.Equal(t, []string{"read deploy/prod.txt"}, questions)
+			require.Contains(t, r.stdout, "+changed", "%s", r)
+			r, questions = d.approved("alice", "git show HEAD")
+			require.Empty(t, questions, "what was approved is there")
+			require.Contains(t, r.stdout, "+changed", "%s", r)
+			r, _ = d.answered("deny", "alice", "git cat-file --batch-all-objects --batch")
+			require.NotContains(t, r.stdout, "another "+secretText)
+		})
+	}
+}
+
+// Nothing of it is lost when the agent is removed.
+func TestAnApprovedChangeIsSaved(t *testing.T) {
+	d := askBed(t, "auto")
+	r, _ := d.approved("alice", "echo changed >> deploy/prod.txt; rm deploy/other.txt; echo new > deploy/new.txt; git update-index --skip-worktree deploy/prod.txt")
+	require.Zero(t, r.code, "%s", r)
+	d.refused(api.CodeUnsavedWork, "agents", "remove", "alice")
+	require.Contains(t, d.must("agents", "diff", "alice"), "+changed")
+	d.must("discard", "alice", "--yes")
+	d.must("restore", "alice")
+	status := d.sh("alice", "git status --porcelain")
+	require.Equal(t, " D deploy/other.txt\n M deploy/prod.txt\n?? deploy/new.txt\n", status)
+}
