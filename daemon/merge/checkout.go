@@ -18,22 +18,31 @@ type CheckoutUpdate struct {
 	// refs/remotes/polis/<target> if Fetched.
 	Target, Commit string
 	Fetched        bool
-	// Updated: the project's branch of that name is at Commit.
-	Updated bool
+	// Updated: the project's branch of that name is at Commit. Files: and so are the files of the
+	// checkout, which is on that branch.
+	Updated, Files bool
 	// Reason is why not, Command what the user can do about it.
 	Reason, Command string
+}
+
+// State is what happened to the checkout, in a word and a note.
+func (c CheckoutUpdate) State() (project, note string) {
+	switch {
+	case c.Files:
+		return "updated", ""
+	case c.Updated:
+		return "branch updated", fmt.Sprintf("the checkout of the project is not on branch %s; its files are as before", c.Target)
+	}
+	return "left alone", c.Note()
 }
 
 // AfterRevert returns the state of the checkout, with a note for the caller of a revert. err is that of
 // UpdateCheckout: the revert is done all the same.
 func (c CheckoutUpdate) AfterRevert(err error) (project, note string) {
-	switch {
-	case err != nil:
+	if err != nil {
 		return "", fmt.Sprintf("the revert is done, but the project's checkout could not be updated: %v", err)
-	case c.Updated:
-		return "updated", ""
 	}
-	return "left alone", c.Note()
+	return c.State()
 }
 
 // Note is why the checkout was left alone, and what the user can do about it.
@@ -97,8 +106,13 @@ func (m *Merger) UpdateCheckout(ctx context.Context) (CheckoutUpdate, error) {
 	var keep error
 	var changes []gate.Change
 	moves := at.here && behind && at.commit != "" && at.commit != a.Commit
-	err = inOrder(func() error { return m.Workspace.Publish(ctx, p, target, a.Commit, since) }, func() error {
-		if moves {
+	var begun error
+	var ends string
+	err = inOrder(func() error { return m.Workspace.Publish(ctx, p, target, a.Commit, since) }, func() (err error) {
+		if begun, ends, err = busy(ctx, p, target); err != nil {
+			return api.Errorf(api.CodeWorkspaceInvalid, "look for operations in progress in the project: %w", err)
+		}
+		if moves && begun == nil {
 			keep = keeps(ctx, p)
 		}
 		return nil
@@ -113,6 +127,11 @@ func (m *Merger) UpdateCheckout(ctx context.Context) (CheckoutUpdate, error) {
 	}
 	a.Fetched = true
 	failpoint.Hit("project:fetched")
+	if begun != nil && at.commit != a.Commit {
+		a.Reason, a.Command = begun.Error(), ends+", and then "+fmt.Sprintf("git -C %s merge --ff-only refs/remotes/polis/%s", shell(p.Path), target)
+		m.Log.Info("project left as it is", "op", "bring along", "path", p.Path, "err", begun)
+		return a, nil
+	}
 	if err := a.forward(ctx, p, at, behind, keep, changes); err != nil {
 		a.Reason = err.Error()
 		a.Command = fmt.Sprintf("git -C %s merge --ff-only refs/remotes/polis/%s", shell(p.Path), target)
@@ -120,7 +139,7 @@ func (m *Merger) UpdateCheckout(ctx context.Context) (CheckoutUpdate, error) {
 		return a, nil
 	}
 	failpoint.Hit("project:forward")
-	a.Updated = true
+	a.Updated, a.Files = true, at.here
 	return a, nil
 }
 

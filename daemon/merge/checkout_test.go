@@ -13,7 +13,8 @@ func TestARevertReportsTheCheckout(t *testing.T) {
 		err           error
 		project, note string
 	}{
-		{CheckoutUpdate{Updated: true}, nil, "updated", ""},
+		{CheckoutUpdate{Updated: true, Files: true}, nil, "updated", ""},
+		{CheckoutUpdate{Updated: true, Target: "main"}, nil, "branch updated", "the checkout of the project is not on branch main; its files are as before"},
 		{CheckoutUpdate{Reason: "it has changes", Command: "git merge x"}, nil, "left alone", "it has changes; git merge x"},
 		{CheckoutUpdate{Reason: "it has changes"}, nil, "left alone", "it has changes"},
 		{CheckoutUpdate{}, errors.New("no space"), "", "the revert is done, but the project's checkout could not be updated: no space"},

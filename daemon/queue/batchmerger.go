@@ -247,13 +247,9 @@ func (l *BatchMerger) judge(ctx context.Context, good []Outcome) verdict {
 // along updates the user's checkout, once for the batch.
 func (l *BatchMerger) along(ctx context.Context, done []Outcome) {
 	a, err := l.Merges.UpdateCheckout(ctx)
-	project, note := "left alone", a.Note()
-	switch {
-	case err != nil:
-		note = fmt.Sprintf("the merge is done, but the project's checkout could not be updated: %v", err)
-		project = ""
-	case a.Updated:
-		project, note = "updated", ""
+	project, note := a.State()
+	if err != nil {
+		project, note = "", fmt.Sprintf("the merge is done, but the project's checkout could not be updated: %v", err)
 	}
 	for i := range done {
 		if done[i].Err == nil {

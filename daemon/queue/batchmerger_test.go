@@ -80,7 +80,7 @@ func (h *history) Merged(_ context.Context, branch string) (string, error) {
 
 func (h *history) UpdateCheckout(context.Context) (merge.CheckoutUpdate, error) {
 	h.along++
-	return merge.CheckoutUpdate{Updated: true}, nil
+	return merge.CheckoutUpdate{Updated: true, Files: true}, nil
 }
 
 func (h *history) Check(_ context.Context, commit, label string) (string, error) {
