@@ -20,6 +20,15 @@ func (r repo) inspectOnce() func(context.Context) (*worktree.Project, error) {
 	}
 }
 
+// homeOf is the home of a user; "" if it is not known.
+func homeOf(uid uint32) string {
+	u, err := lookupUID(int(uid))
+	if err != nil {
+		return ""
+	}
+	return u.HomeDir
+}
+
 // ofProject returns what an agent gets of the project's configuration: the author of the user's commits
 // and the remotes.
 func (repo) ofProject(ctx context.Context, p *worktree.Project) (name, email string, remotes []agent.Remote, err error) {
@@ -27,11 +36,7 @@ func (repo) ofProject(ctx context.Context, p *worktree.Project) (name, email str
 	if err != nil {
 		return "", "", nil, err
 	}
-	home := ""
-	if u, err := lookupUID(int(p.Owner.UID)); err == nil {
-		home = u.HomeDir
-	}
-	name, email = p.Identity(ctx, settings, home)
+	name, email = p.Identity(ctx, settings, homeOf(p.Owner.UID))
 	for _, m := range remote.Of(p, settings) {
 		remotes = append(remotes, agent.Remote{Name: m.Name, URL: m.URL})
 	}

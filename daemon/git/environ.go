@@ -71,6 +71,13 @@ func (r *Runner) environ(c *Cmd) []string {
 		"GIT_AUTHOR_NAME=polis", "GIT_AUTHOR_EMAIL=polis@localhost",
 		"GIT_COMMITTER_NAME=polis", "GIT_COMMITTER_EMAIL=polis@localhost",
 	}
+	if c.Home != "" {
+		env = slices.DeleteFunc(env, func(v string) bool {
+			name, _, _ := strings.Cut(v, "=")
+			return name == "HOME" || name == "XDG_CONFIG_HOME" || name == "GIT_CONFIG_NOSYSTEM" || name == "GIT_CONFIG_GLOBAL" || name == "GIT_ATTR_NOSYSTEM"
+		})
+		env = append(env, "HOME="+c.Home)
+	}
 	return c.finish(env, append(settings(), c.Config...))
 }
 

@@ -78,6 +78,9 @@ type Cmd struct {
 	// credential helpers. Set it only in a repository whose configuration no agent writes, and
 	// never with a WorkTree.
 	Remote bool
+	// Home, if not empty, has git read the configuration of the user with this home, and that of the system,
+	// as data: the command is caged all the same. Set it only for commands that print what is configured.
+	Home string
 	// Own, if not nil, lifts the cage and runs git as the user, with the user's home,
 	// configuration and credentials. Set it only for what the user requested, and with no argument
 	// that an agent has written.

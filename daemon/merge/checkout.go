@@ -3,6 +3,8 @@ package merge
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"path/filepath"
 	"strings"
 
 	"polis/daemon/api"
@@ -54,7 +56,7 @@ func (c CheckoutUpdate) Note() string {
 }
 
 // UpdateCheckout fast-forwards the project's target branch to the shared one, if that is possible and
-// loses nothing: a checkout with changes, one with filters of its own, and a branch with commits
+// loses nothing: a checkout with changes, one with filters for what changes, and a branch with commits
 // of its own are left unchanged. An error means that not even the commits could be fetched.
 func (m *Merger) UpdateCheckout(ctx context.Context) (CheckoutUpdate, error) {
 	target, err := m.target(ctx, "")
@@ -108,12 +110,17 @@ func (m *Merger) UpdateCheckout(ctx context.Context) (CheckoutUpdate, error) {
 	moves := at.here && behind && at.commit != "" && at.commit != a.Commit
 	var begun error
 	var ends string
+	var conv *conversions
 	err = inOrder(func() error { return m.Workspace.Publish(ctx, p, target, a.Commit, since) }, func() (err error) {
 		if begun, ends, err = busy(ctx, p, target); err != nil {
 			return api.Errorf(api.CodeWorkspaceInvalid, "look for operations in progress in the project: %w", err)
 		}
 		if moves && begun == nil {
-			keep = keeps(ctx, p)
+			if conv, err = conversionsOf(ctx, p, m.homeOf(p)); err != nil {
+				keep = err
+				return nil
+			}
+			keep = keeps(ctx, p, conv)
 		}
 		return nil
 	}, func() (err error) {
@@ -125,6 +132,9 @@ func (m *Merger) UpdateCheckout(ctx context.Context) (CheckoutUpdate, error) {
 	if err != nil {
 		return a, err
 	}
+	if moves && begun == nil && keep == nil {
+		keep = conv.refuse(ctx, p, changes)
+	}
 	a.Fetched = true
 	failpoint.Hit("project:fetched")
 	if begun != nil && at.commit != a.Commit {
@@ -132,7 +142,7 @@ func (m *Merger) UpdateCheckout(ctx context.Context) (CheckoutUpdate, error) {
 		m.Log.Info("project left as it is", "op", "bring along", "path", p.Path, "err", begun)
 		return a, nil
 	}
-	if err := a.forward(ctx, p, at, behind, keep, changes); err != nil {
+	if err := a.forward(ctx, p, at, behind, keep, conv, changes, m.Log); err != nil {
 		a.Reason = err.Error()
 		a.Command = fmt.Sprintf("git -C %s merge --ff-only refs/remotes/polis/%s", shell(p.Path), target)
 		m.Log.Info("project left as it is", "op", "bring along", "path", p.Path, "err", err)
@@ -141,6 +151,17 @@ func (m *Merger) UpdateCheckout(ctx context.Context) (CheckoutUpdate, error) {
 	failpoint.Hit("project:forward")
 	a.Updated, a.Files = true, at.here
 	return a, nil
+}
+
+// homeOf is the home of the project's owner; "" if it is not known.
+func (m *Merger) homeOf(p *worktree.Project) string {
+	if m.Home == nil {
+		return ""
+	}
+	if home := m.Home(p.Owner.UID); filepath.IsAbs(home) {
+		return home
+	}
+	return ""
 }
 
 // place is the state of a branch of the project.
@@ -168,7 +189,7 @@ func branchOf(ctx context.Context, p *worktree.Project, branch string) (place, e
 // forward fast-forwards the project's branch; its error is the reason why not. keep is why the
 // checkout must stay unchanged, if the branch is checked out; changes are what would change in
 // it.
-func (a *CheckoutUpdate) forward(ctx context.Context, p *worktree.Project, at place, behind bool, keep error, changes []gate.Change) error {
+func (a *CheckoutUpdate) forward(ctx context.Context, p *worktree.Project, at place, behind bool, keep error, conv *conversions, changes []gate.Change, log *slog.Logger) error {
 	switch {
 	case at.commit == "":
 		return fmt.Errorf("the project has no branch %s any more", a.Target)
@@ -184,9 +205,12 @@ func (a *CheckoutUpdate) forward(ctx context.Context, p *worktree.Project, at pl
 			return err
 		}
 		defer dir.Close()
-		was, err := remember(p, dir, changes)
+		was, err := remember(p, dir, conv, changes)
 		if err != nil {
 			return err
+		}
+		was.warn = func(what string, err error) {
+			log.Warn(what, "op", "bring along", "path", p.Path, "err", err)
 		}
 		return was.fastForward(ctx, a.Commit)
 	case at.worktree != "":
@@ -200,32 +224,26 @@ func inside(p *worktree.Project, args ...string) git.Cmd {
 	return git.Cmd{Args: args, WorkTree: p.Path, Dir: p.Path}
 }
 
-// keeps returns why a checkout must stay unchanged; nil if it can be updated. The second check
-// makes git read the checkout, by its configuration: the first must come before it.
-func keeps(ctx context.Context, p *worktree.Project) error {
-	if err := filters(ctx, p); err != nil {
-		return err
-	}
-	dirty, err := p.Do(ctx, inside(p, "status", "--porcelain", "-z", "--untracked-files=no", "--ignore-submodules=dirty"))
+// keeps returns why a checkout must stay unchanged; nil if it can be updated.
+func keeps(ctx context.Context, p *worktree.Project, c *conversions) error {
+	dirty, err := p.Do(ctx, c.inside(p, "status", "--porcelain", "-z", "--untracked-files=no", "--no-renames", "--ignore-submodules=dirty"))
 	if err != nil {
 		return err
 	}
-	if names := git.SplitNUL(dirty); len(names) > 0 {
-		return fmt.Errorf("the checkout has uncommitted changes (%s)", api.Count(len(names), "file"))
+	var names []string
+	for _, line := range git.SplitNUL(dirty) {
+		if len(line) > 3 {
+			names = append(names, line[3:])
+		}
 	}
-	return nil
-}
-
-// filters rejects a project that has filters. A filter is a command. It is the user's own, but it
-// would run on what agents wrote, without the user's consent.
-func filters(ctx context.Context, p *worktree.Project) error {
-	out, err := p.Line(ctx, "config", "--name-only", "--get-regexp", `^filter\..*\.(clean|smudge|process)$`)
-	if code, ok := git.ExitCode(err); err != nil && (!ok || code != 1) {
+	// Whether a file with a filter is changed only the filter knows. A merge that changes it is not checked
+	// out, and git does not touch the others.
+	found, err := c.filtered(ctx, p, names)
+	if err != nil {
 		return err
 	}
-	if out != "" {
-		name, _, _ := strings.Cut(out, "\n")
-		return fmt.Errorf("the project's configuration has filters (%s), which polis does not run", name)
+	if n := len(names) - len(found); n > 0 {
+		return fmt.Errorf("the checkout has uncommitted changes (%s)", api.Count(n, "file"))
 	}
 	return nil
 }

@@ -36,6 +36,9 @@ type Merger struct {
 	// Charge has the git commands of a context charged to an agent; nil charges none.
 	Charge func(ctx context.Context, agent string) context.Context
 
+	// Home returns the home of a user, whose configuration of git applies to the project; nil knows none.
+	Home func(uid uint32) string
+
 	once sync.Once
 	turn chan struct{} // one token: one merge at a time
 }

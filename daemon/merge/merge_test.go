@@ -70,6 +70,12 @@ func setup(t *testing.T) fixture {
 	require.NoError(t, os.WriteFile(filepath.Join(src, "file"), []byte("one\n"), 0o644))
 	as(t, 0, src, "add", ".")
 	as(t, 0, src, "commit", "-qm", "first")
+	return workspaceOf(t, src)
+}
+
+// workspaceOf is a workspace of a project.
+func workspaceOf(t *testing.T, src string) fixture {
+	t.Helper()
 	ws := filepath.Join(tempDir(t), "ws")
 	_, err := worktree.Up(t.Context(), worktree.Spec{Workspace: ws, Repo: src, UID: nobody, GID: nobody})
 	require.NoError(t, err)

@@ -27,7 +27,10 @@ import (
 type before struct {
 	p       *worktree.Project
 	dir     *os.File // the checkout, which its owner can exchange
+	conv    *conversions
 	changes []gate.Change
+	modes   *modes
+	warn    func(what string, err error)
 	was     map[string]kind // of the names of changes, and of directories above added ones
 }
 
@@ -40,8 +43,8 @@ const (
 )
 
 // remember reads every name that differs between two commits of the project, whose open directory is dir.
-func remember(p *worktree.Project, dir *os.File, changes []gate.Change) (*before, error) {
-	b := &before{p: p, dir: dir, changes: changes, was: map[string]kind{}}
+func remember(p *worktree.Project, dir *os.File, conv *conversions, changes []gate.Change) (*before, error) {
+	b := &before{p: p, dir: dir, conv: conv, changes: changes, was: map[string]kind{}, warn: func(string, error) {}}
 	return b, b.asOwner(b.read)
 }
 
@@ -56,7 +59,10 @@ func (b *before) asOwner(f func(*os.Root) error) error {
 	})
 }
 
-func (b *before) read(root *os.Root) error {
+func (b *before) read(root *os.Root) (err error) {
+	if b.modes, err = readModes(root, b.changes); err != nil {
+		return fmt.Errorf("read the permissions of files: %w", err)
+	}
 	for _, c := range b.changes {
 		names := []string{c.Path}
 		if c.Old == gate.ModeNone {
@@ -145,10 +151,17 @@ func (b *before) undoIn(ctx context.Context, root *os.Root) (left []string, err 
 		return left, nil
 	}
 	// The index is still the old one: git replaces it last.
-	cmd := inside(b.p, "checkout-index", "--force", "--index", "-z", "--stdin")
+	cmd := b.conv.inside(b.p, "checkout-index", "--force", "--index", "-z", "--stdin")
 	cmd.Stdin, cmd.Write = strings.NewReader(names.String()), []string{b.p.Path}
 	if _, err := b.p.Do(ctx, cmd); err != nil {
 		return left, fmt.Errorf("restore what was there: %w", err)
+	}
+	for _, name := range restore {
+		if was, known := b.modes.files[name]; known {
+			if err := chmod(root, name, was, false); err != nil {
+				return left, fmt.Errorf("restore what was there: %w", err)
+			}
+		}
 	}
 	return left, nil
 }
@@ -219,8 +232,8 @@ func (b *before) stateOf(ctx context.Context, root *os.Root, c gate.Change) (sta
 		return 0, fmt.Errorf("read %q: %w", short(c.Path), err)
 	}
 	if id != c.ID && id != c.OldID && fi.Mode().IsRegular() {
-		// Line endings may be converted; there are no filters (see keeps).
-		out, err := b.p.Do(ctx, inside(b.p, "hash-object", "--path="+c.Path, "--", path.Join(b.p.Path, c.Path)))
+		// Line endings may be converted; no filter applies (see refuse).
+		out, err := b.p.Do(ctx, b.conv.inside(b.p, "hash-object", "--path="+c.Path, "--", path.Join(b.p.Path, c.Path)))
 		if err != nil {
 			return 0, fmt.Errorf("read %q: %w", short(c.Path), err)
 		}
@@ -242,14 +255,19 @@ func (b *before) stateOf(ctx context.Context, root *os.Root, c gate.Change) (sta
 // fastForward brings the checkout to a commit, or restores it.
 func (b *before) fastForward(ctx context.Context, commit string) error {
 	// git itself refuses to overwrite an untracked file, and an ignored one.
-	forward := inside(b.p, "merge", "--ff-only", "--no-overwrite-ignore", "--no-stat", "--quiet", "--end-of-options", commit)
+	forward := b.conv.inside(b.p, "merge", "--ff-only", "--no-overwrite-ignore", "--no-stat", "--quiet", "--end-of-options", commit)
 	forward.Write = []string{b.p.Path}
 	_, err := b.p.Do(ctx, forward)
-	if err == nil {
-		return nil
+	if err != nil {
+		if now, look := b.p.Commit(ctx, "HEAD"); look == nil && now == commit {
+			err = nil // it succeeded, and something failed afterwards
+		}
 	}
-	if now, look := b.p.Commit(ctx, "HEAD"); look == nil && now == commit {
-		return nil // it succeeded, and something failed afterwards
+	if err == nil {
+		if err := b.asOwner(func(root *os.Root) error { return b.modes.keep(root, b) }); err != nil {
+			b.warn("permissions of files in the project not kept", err)
+		}
+		return nil
 	}
 	uctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
 	defer cancel()

@@ -131,7 +131,7 @@ func TestRollbackLeavesWhatIsNotFromTheMerge(t *testing.T) {
 	dir, err := p.Open()
 	require.NoError(t, err)
 	defer dir.Close()
-	was, err := remember(p, dir, changes)
+	was, err := remember(p, dir, &conversions{}, changes)
 	require.NoError(t, err)
 	untouched := everything(t, f.project)
 	left, err := was.undo(t.Context())
