@@ -24,7 +24,26 @@ func (w *workspace) gate(name string) (agent.Branch, gate.Rules, error) {
 	protected := append(slices.Clone(c.MergeRules(w.agents.Name).Protected), shared.IncludeFile)
 	rules, err := gate.Compiled(name, b.Policy, b.Exclusive, protected)
 	rules.Reasons = config.ProtectedReasons()
+	if len(b.ApprovedWrites) > 0 {
+		rules.Approved = func(c gate.Change) bool { return w.approved(name, b.ApprovedWrites, c) }
+	}
 	return b, rules, err
+}
+
+// approved reports whether a person has approved what an agent's branch changes at a path: the write of the
+// path, and the file in the agent's worktree is what is merged. Git can commit something else there, which
+// nobody has approved.
+func (w *workspace) approved(name string, paths []string, c gate.Change) bool {
+	if !slices.Contains(paths, c.Path) {
+		return false
+	}
+	switch c.New {
+	case gate.ModeNone:
+		return w.git.FileIs(name, c.Path, "")
+	case gate.ModeFile, gate.ModeExec:
+		return w.git.FileIs(name, c.Path, c.ID)
+	}
+	return false
 }
 
 // pushJudge returns what decides about an agent's push.

@@ -101,6 +101,16 @@ func TestAnApprovedChangeIsAChange(t *testing.T) {
 			require.Contains(t, r.stdout, "+changed", "%s", r)
 			r, _ = d.answered("deny", "alice", "git cat-file --batch-all-objects --batch")
 			require.NotContains(t, r.stdout, "another "+secretText)
+
+			d.must("merge", "alice")
+			require.Contains(t, git(t, d.bare(), "show", "main:deploy/prod.txt"), "changed\n")
+			d.must("agents", "remove", "alice")
+
+			// What no person has approved still needs one: another file, and another content that git has put there.
+			d.worker("bob", "--role", "worker")
+			r, _ = d.approved("bob", ident+"echo approved > deploy/prod.txt; id=$(echo forged | git hash-object -w --stdin); git update-index --cacheinfo 100644,$id,deploy/prod.txt; git commit -qm forged")
+			require.Zero(t, r.code, "%s", r)
+			require.Contains(t, d.refused(api.CodeProtectedPath, "merge", "bob").Message, "deploy/prod.txt")
 		})
 	}
 }

@@ -114,6 +114,7 @@ func (a *Agent) Copy() store.Agent {
 	}
 	k := a.Kept
 	k.PortMappings, k.OwnedRefs = slices.Clone(k.PortMappings), slices.Clone(k.OwnedRefs)
+	k.ApprovedWrites = slices.Clone(k.ApprovedWrites)
 	return k
 }
 

@@ -133,6 +133,7 @@ func (m *Manager) AnswerApproval(ctx context.Context, by, id string, req api.Ans
 		return api.Approval{}, err
 	}
 	m.crash("approval:answered")
+	m.noteWrite(a, res.Approval)
 	if res.Rule != nil {
 		if err := m.keepAnswer(a, *res.Rule); err != nil {
 			return res.Approval, err
@@ -153,6 +154,7 @@ func (m *Manager) answered(a *Agent, e api.Event) {
 		m.Log.Error("answer of a question not read", "agent", a.Name(), "err", err)
 		return
 	}
+	m.noteWrite(a, res.Approval)
 	if res.Rule != nil {
 		if err := m.keepAnswer(a, *res.Rule); err != nil {
 			m.Log.Error("answer not kept", "agent", a.Name(), "id", res.Approval.ID, "err", err)
@@ -160,6 +162,33 @@ func (m *Manager) answered(a *Agent, e api.Event) {
 	}
 	if t := res.Approval.Task; t != "" && res.Approval.Answer != nil && res.Approval.Answer.Verdict == api.VerdictAbort {
 		m.wg.Go(func() { m.abort(t) })
+	}
+}
+
+// maxApprovedWrites bounds the paths that are kept for one agent.
+const maxApprovedWrites = 1000
+
+// noteWrite keeps the paths of an approved write: what was approved at the system call is not asked about at the
+// merge.
+func (m *Manager) noteWrite(a *Agent, v api.Approval) {
+	if v.Kind != api.ApprovalWrite || v.Answer == nil || v.Answer.Verdict != api.VerdictApprove {
+		return
+	}
+	m.mu.Lock()
+	all := a.Kept.ApprovedWrites
+	for path := range strings.SplitSeq(v.What, "\x00") {
+		if path != "" && !slices.Contains(all, path) {
+			all = append(slices.Clone(all), path)
+		}
+	}
+	more := len(all) != len(a.Kept.ApprovedWrites)
+	a.Kept.ApprovedWrites = all[max(0, len(all)-maxApprovedWrites):]
+	m.mu.Unlock()
+	if !more {
+		return
+	}
+	if err := m.save(a.WS); err != nil {
+		m.Log.Error("approved write not kept; the merge asks again", "agent", a.Name(), "id", v.ID, "err", err)
 	}
 }
 

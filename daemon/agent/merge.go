@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"polis/daemon/api"
@@ -90,6 +91,8 @@ type Branch struct {
 	Policy api.Policy
 	// Exclusive contains the exclusive paths of the workspace's other agents, by name.
 	Exclusive map[string][]string
+	// ApprovedWrites are the paths that the agent has written, or may write, after a person's approval.
+	ApprovedWrites []string
 }
 
 // Prepared returns what the queue needs to merge an agent's branch.
@@ -98,9 +101,15 @@ func (m *Manager) Prepared(name string) (Branch, error) {
 	if err != nil {
 		return Branch{}, err
 	}
+	remembered := a.Remembered()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	b := Branch{Name: a.Kept.Branch, Merged: a.Kept.MergeCommitSHA, Policy: a.Kept.Rules()}
+	b := Branch{Name: a.Kept.Branch, Merged: a.Kept.MergeCommitSHA, Policy: a.Kept.Rules(), ApprovedWrites: slices.Clone(a.Kept.ApprovedWrites)}
+	for _, r := range remembered {
+		if r.Kind == api.ApprovalWrite && r.Verdict == api.VerdictApprove {
+			b.ApprovedWrites = append(b.ApprovedWrites, r.What)
+		}
+	}
 	for other, o := range m.agents {
 		if o == a || o.WS.Name != a.WS.Name || len(o.Kept.Policy.Exclusive) == 0 {
 			continue

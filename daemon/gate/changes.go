@@ -16,6 +16,7 @@ import (
 // The modes of git's trees that are judged in ways of their own.
 const (
 	ModeNone    = "000000"
+	ModeFile    = "100644"
 	ModeExec    = "100755"
 	ModeLink    = "120000"
 	ModeGitlink = "160000"

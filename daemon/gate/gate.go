@@ -18,6 +18,9 @@ type Rules struct {
 	// Protected are the paths that need a person's acceptance. Reasons has the reasons of patterns that have one.
 	Protected Protected
 	Reasons   map[string]string
+	// Approved reports that a person has approved a change at the system call, so that a rule "ask" does not
+	// ask about it again. nil knows of none.
+	Approved func(Change) bool
 }
 
 // Claim is what another agent has for itself.
@@ -96,7 +99,7 @@ func (r Rules) undeclared(c Change) string {
 // always returns the reason why a person has to accept a change whatever the protected paths are, "" if there is none.
 func (r Rules) always(c Change) string {
 	if r.Policy != nil {
-		if d := r.Policy.Decide(c.Path, false); d.Write == policy.Ask {
+		if d := r.Policy.Decide(c.Path, false); d.Write == policy.Ask && (r.Approved == nil || !r.Approved(c)) {
 			return d.Rule
 		}
 	}

@@ -77,7 +77,7 @@ func (s *Shim) approvalChanged(c approval.Change) {
 	} else {
 		s.omitQuestion()
 	}
-	if a := v.Answer; a != nil && (c.Rule != nil || a.Verdict == api.VerdictAbort) {
+	if a := v.Answer; a != nil && (c.Rule != nil || a.Verdict == api.VerdictAbort || v.Kind == api.ApprovalWrite && a.Verdict == api.VerdictApprove) {
 		v.Detail = ""
 		s.events.Publish(api.Event{Type: wire.EventAnswered, Agent: s.Spec.Agent, Data: map[string]any{"answered": wire.Answered{Approval: v, Rule: c.Rule}}})
 	}

@@ -65,6 +65,8 @@ type Agent struct {
 	// RevertCommitSHA reverted the merge; empty if it was not reverted.
 	RevertCommitSHA string   `json:"revert_commit_sha,omitempty"`
 	OwnedRefs       []string `json:"owned_refs,omitempty"`
+	// ApprovedWrites are paths that a person has approved a write of, the newest last.
+	ApprovedWrites []string `json:"approved_writes,omitempty"`
 	// KnownPorts are the external ports that its ports had before, the newest
 	// last: they get them again if they can.
 	KnownPorts []PortMap `json:"known_ports,omitempty"`

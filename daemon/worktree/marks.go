@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha1" //nolint:gosec // git's object ids
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash"
@@ -101,16 +100,7 @@ func contentOf(root *os.File, name string, x *gitindex.Index, i int) (there bool
 	if !fi.Mode().IsRegular() || unsavable(fi) {
 		return true, ""
 	}
-	if f, err = openBelow(root, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK); err != nil {
-		return true, ""
-	}
-	defer f.Close()
-	h := objectHash(len(x.ID(i)))
-	fmt.Fprintf(h, "blob %d\x00", fi.Size())
-	if n, err := io.Copy(h, io.LimitReader(f, fi.Size())); err != nil || n != fi.Size() {
-		return true, ""
-	}
-	return true, hex.EncodeToString(h.Sum(nil))
+	return true, hashFile(root, name, fi.Size(), len(x.ID(i)))
 }
 
 // parseIndex reads an index with object ids of either kind.
