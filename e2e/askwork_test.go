@@ -19,7 +19,7 @@ func askBed(t *testing.T, layers string) *daemon {
 	d.write("ws/project/deploy/prod.txt", secretText+"\n")
 	d.write("ws/project/deploy/other.txt", "another "+secretText+"\n")
 	git(t, project, "add", ".")
-	git(t, project, "-c", "user.name=u", "-c", "user.email=u@x", "commit", "-qm", "what is asked about")
+	git(t, project, "-c", "user.name=u", "-c", "user.email=u@x", "commit", "-qm", "files of the rule")
 	d.worker("alice", "--role", "worker")
 	return d
 }

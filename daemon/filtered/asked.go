@@ -53,8 +53,8 @@ func (s *objectStore) name(held []file) error {
 	return nil
 }
 
-// Askable returns those of the missing objects (see Missing) that the agent may ask for, each with the path
-// by which a rule says so.
+// Askable returns those of the missing objects (see Missing) that the agent may ask for, each with its
+// path that an "ask" rule names.
 func (k *Keeper) Askable(key string, missing map[string]string) (map[string]string, error) {
 	if len(missing) == 0 {
 		return nil, nil

@@ -209,8 +209,8 @@ func (a *CheckoutUpdate) forward(ctx context.Context, p *worktree.Project, at pl
 		if err != nil {
 			return err
 		}
-		was.warn = func(what string, err error) {
-			log.Warn(what, "op", "bring along", "path", p.Path, "err", err)
+		was.unkept = func(err error) {
+			log.Warn("permissions of files in the project not kept", "op", "bring along", "path", p.Path, "err", err)
 		}
 		return was.fastForward(ctx, a.Commit)
 	case at.worktree != "":

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// maxWorktrees bounds the linked worktrees of the project that are looked at.
+	// maxWorktrees bounds the linked worktrees of the project that are read.
 	maxWorktrees = 1000
 	// maxStateFile bounds a file in which git keeps the state of an operation, in bytes.
 	maxStateFile = 64 << 10
@@ -102,7 +102,7 @@ func gitDirs(dir string) ([]string, error) {
 }
 
 // begun returns the operation in progress of a worktree, nil if there is none. Its files are those that
-// git-status(1) looks at.
+// git-status(1) reads.
 func begun(dir string) *operation {
 	has := func(name string) bool { _, err := os.Lstat(filepath.Join(dir, name)); return err == nil }
 	switch {

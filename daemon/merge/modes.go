@@ -10,10 +10,10 @@ import (
 	"polis/daemon/gate"
 )
 
-// maxSiblings bounds the files of a directory whose permissions are looked at.
+// maxSiblings bounds the files of a directory whose permissions are read.
 const maxSiblings = 1000
 
-// modes are the permissions that a fast-forward must keep. Git makes each file anew by its umask, and that of
+// modes are the permissions that a fast-forward must keep. Git creates each file by its umask, and that of
 // polisd says nothing about the owner's: a file that was there keeps its permissions, and a new one gets those
 // that the files of its directory have.
 type modes struct {

@@ -30,7 +30,7 @@ type before struct {
 	conv    *conversions
 	changes []gate.Change
 	modes   *modes
-	warn    func(what string, err error)
+	unkept  func(error)     // reports that the permissions of files are not kept
 	was     map[string]kind // of the names of changes, and of directories above added ones
 }
 
@@ -44,7 +44,7 @@ const (
 
 // remember reads every name that differs between two commits of the project, whose open directory is dir.
 func remember(p *worktree.Project, dir *os.File, conv *conversions, changes []gate.Change) (*before, error) {
-	b := &before{p: p, dir: dir, conv: conv, changes: changes, was: map[string]kind{}, warn: func(string, error) {}}
+	b := &before{p: p, dir: dir, conv: conv, changes: changes, was: map[string]kind{}, unkept: func(error) {}}
 	return b, b.asOwner(b.read)
 }
 
@@ -265,7 +265,7 @@ func (b *before) fastForward(ctx context.Context, commit string) error {
 	}
 	if err == nil {
 		if err := b.asOwner(func(root *os.Root) error { return b.modes.keep(root, b) }); err != nil {
-			b.warn("permissions of files in the project not kept", err)
+			b.unkept(err)
 		}
 		return nil
 	}

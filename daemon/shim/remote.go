@@ -145,7 +145,7 @@ func (s *Shim) insideObjects(w http.ResponseWriter, r *http.Request, ids []strin
 
 // objects requests objects of polisd.
 func (s *Shim) objects(ctx context.Context, ids []string, approved string) (res api.RemoteResponse, err error) {
-	select { // not while a person is asked
+	select { // not while a question is open
 	case s.inside.objects <- struct{}{}:
 		defer func() { <-s.inside.objects }()
 	case <-ctx.Done():

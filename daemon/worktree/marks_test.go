@@ -10,7 +10,7 @@ import (
 )
 
 // What only an agent has counts as its work, is shown and is saved, also in files that its index marks as
-// unchanged, whoever has marked them.
+// unchanged: those of the rules and those of the agent.
 func TestAMarkInTheIndexHidesNoWork(t *testing.T) {
 	for kind, make := range map[string]func(t *testing.T) *Workspace{
 		"plain":     func(t *testing.T) *Workspace { return up(t, spec(t, project(t))) },

@@ -78,7 +78,7 @@ type Decision struct {
 func (d Decision) Explicit() bool { return d.Read != Allow && d.Rule != "" }
 
 // Shown reports whether the file may be read, perhaps after an approval. Else the agent's git never
-// looks at it.
+// reads it.
 func (d Decision) Shown() bool { return d.Read == Allow || d.Read == Ask }
 
 // Set is a compiled policy. It is immutable and safe for concurrent use.
