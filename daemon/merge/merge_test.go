@@ -186,8 +186,11 @@ func TestBringAlong(t *testing.T) {
 		}, false, "merge"},
 		"filters": {func(f fixture) {
 			as(t, 0, f.project, "config", "filter.x.smudge", "touch canary")
-		}, false, "filters"},
-		"other branch": {func(f fixture) { as(t, 0, f.project, "checkout", "-qb", "else") }, true, ""},
+			require.NoError(t, os.MkdirAll(f.project+"/.git/info", 0o755))
+			require.NoError(t, os.WriteFile(f.project+"/.git/info/attributes", []byte("new filter=x\n"), 0o644))
+		}, false, "the filter x of your git applies to \"new\""},
+		"filters of nothing": {func(f fixture) { as(t, 0, f.project, "config", "filter.x.smudge", "touch canary") }, true, ""},
+		"other branch":       {func(f fixture) { as(t, 0, f.project, "checkout", "-qb", "else") }, true, ""},
 		"other worktree": {func(f fixture) {
 			as(t, 0, f.project, "checkout", "-qb", "else")
 			as(t, 0, f.project, "worktree", "add", "-q", filepath.Join(filepath.Dir(f.project), "wt"), "main")

@@ -55,7 +55,7 @@ type Shim struct {
 	// toolNames are the names that the agent's program has for its tools.
 	toolNames  approval.Names
 	memoryAsks memoryAsks
-	pathAsker *pathAsker
+	pathAsker  *pathAsker
 	// toolRules answer questions before a person does.
 	toolRules atomic.Pointer[approval.Rules]
 	out       *logFile
