@@ -18,6 +18,9 @@ type Mount struct {
 	Source   string // on the host
 	Dest     string // in the sandbox; missing directories are created
 	ReadOnly bool
+	// Open, if not nil, is what is mounted, whatever Source leads to. A source whose path others than root can
+	// change must be open. Create does not close it.
+	Open *os.File
 }
 
 // Config is the configuration of a sandbox.
@@ -37,8 +40,11 @@ type Config struct {
 	HomeDir    string // host directory seen at Home; "" for an empty, private one in memory
 	ScratchDir string // host directory seen at /var/tmp; "" likewise
 	RunDir     string // host directory seen at /run/polis, read-only; "" for none
-	Mounts     []Mount
-	Hide       []string // host paths that must not be seen even if they are below /opt, /usr or /etc
+	// HomeOpen and ScratchOpen, if not nil, are HomeDir and ScratchDir: see Mount.Open.
+	HomeOpen, ScratchOpen *os.File
+
+	Mounts []Mount
+	Hide   []string // host paths that must not be seen even if they are below /opt, /usr or /etc
 
 	Workdir    string // where processes start unless Process.Cwd is set; "" for Home
 	Hostname   string

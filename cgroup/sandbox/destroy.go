@@ -96,7 +96,7 @@ func Cleanup(ctx context.Context, stateDir, id, rootfsDir, cgroupPath string) er
 	if err := removeRootfs(rootfsDir); err != nil {
 		errs = append(errs, fmt.Errorf("%w: %w", ErrNamespace, err))
 	}
-	if err := errors.Join(fdtree.RemoveAll(ctx, filepath.Join(stateDir, id)), unotify.Remove(supervisorDir(stateDir, id))); err != nil {
+	if err := errors.Join(fdtree.RemoveAll(ctx, filepath.Join(stateDir, id)), unotify.Remove(supervisorDir(stateDir, id)), removeStage(stateDir, id)); err != nil {
 		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {

@@ -15,6 +15,9 @@
 // shares the host's process namespace (see [Shared]), process 1 kills the others
 // itself, through the control group, and the creator reaps orphans.
 //
+// The sources of mounts are resolved by their paths, as root. The caller opens those that another user
+// could exchange, and the sandbox mounts what is open (see [Mount]).
+//
 // The package does not make the network namespace it is given, mounts no view,
 // decides no policy, and never runs a process on the host. Built without the
 // tag "seccomp" it refuses to create a sandbox at all.

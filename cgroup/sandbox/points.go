@@ -15,7 +15,10 @@ import (
 // user as owner. The agent may have left anything in them, and no process of it runs now: every step is made below
 // the directory without following a link. What is in the way is kept under another name.
 func (c *Config) makePoints() error {
-	for _, base := range []generated{{c.HomeDir, c.Home}, {c.ScratchDir, scratchPath}} {
+	for _, base := range []struct {
+		source, dest string
+		open         *os.File
+	}{{c.HomeDir, c.Home, c.HomeOpen}, {c.ScratchDir, scratchPath, c.ScratchOpen}} {
 		if base.source == "" {
 			continue
 		}
@@ -23,12 +26,12 @@ func (c *Config) makePoints() error {
 			if m.Dest == base.dest || !within(base.dest, m.Dest) {
 				continue
 			}
-			fi, err := os.Stat(m.Source)
+			fi, err := m.stat()
 			if err != nil {
 				return err
 			}
 			p := point{Config: c, dest: m.Dest}
-			if err := p.make(base.source, strings.TrimPrefix(m.Dest, base.dest+"/"), fi.IsDir()); err != nil {
+			if err := p.make(base.source, base.open, strings.TrimPrefix(m.Dest, base.dest+"/"), fi.IsDir()); err != nil {
 				return fmt.Errorf("mount point %s: %w", m.Dest, err)
 			}
 		}
@@ -42,8 +45,12 @@ type point struct {
 	dest string
 }
 
-func (p *point) make(base, rel string, dir bool) error {
-	at, err := unix.Open(base, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+func (p *point) make(base string, open *os.File, rel string, dir bool) error {
+	from := unix.AT_FDCWD
+	if open != nil {
+		from, base = int(open.Fd()), "."
+	}
+	at, err := unix.Openat(from, base, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}

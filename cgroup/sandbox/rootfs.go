@@ -133,6 +133,14 @@ func (c *Config) bindsOf(dir string, apart []string) ([]string, error) {
 	return out, nil
 }
 
+// stat describes the source.
+func (m Mount) stat() (fs.FileInfo, error) {
+	if m.Open != nil {
+		return m.Open.Stat()
+	}
+	return os.Stat(m.Source)
+}
+
 // removeRootfs removes the root directory. It removes only what prepareRootfs and libcontainer
 // put there (directories, links, empty files and the generated ones) and stops at anything else,
 // and it does not start while anything is mounted there: a mistake must not reach the host's own

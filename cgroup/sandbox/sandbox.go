@@ -190,7 +190,7 @@ func (s *Sandbox) startInit(ctx context.Context) error {
 			s.cfg.Log.Warn("cannot stop a sandbox that is being made", "op", "sandbox.create", "err", err)
 		}
 	})
-	err = s.container.Run(init)
+	err = s.cfg.inStage(func() error { return s.container.Run(init) })
 	if !stop() && err == nil {
 		err = context.Cause(ctx)
 	}

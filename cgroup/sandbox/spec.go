@@ -159,12 +159,12 @@ func (c *Config) mounts() ([]*configs.Mount, error) {
 		out = append(out, &configs.Mount{Source: "mqueue", Device: "mqueue", Destination: "/dev/mqueue", Flags: strict})
 	}
 	if c.ScratchDir != "" {
-		out = append(out, bind(c.ScratchDir, scratchPath, false))
+		out = append(out, bind(c.source(c.ScratchDir, c.ScratchOpen), scratchPath, false))
 	} else {
 		out = append(out, tmpfs(scratchPath, "mode=1777", unix.MS_NOSUID|unix.MS_NODEV))
 	}
 	if c.HomeDir != "" {
-		out = append(out, bind(c.HomeDir, c.Home, false))
+		out = append(out, bind(c.source(c.HomeDir, c.HomeOpen), c.Home, false))
 	} else {
 		out = append(out, tmpfs(c.Home, own, unix.MS_NOSUID|unix.MS_NODEV))
 	}
@@ -172,7 +172,7 @@ func (c *Config) mounts() ([]*configs.Mount, error) {
 		out = append(out, bind(c.RunDir, "/run/polis", true))
 	}
 	for _, m := range c.Mounts {
-		out = append(out, bind(m.Source, m.Dest, m.ReadOnly))
+		out = append(out, bind(c.source(m.Source, m.Open), m.Dest, m.ReadOnly))
 	}
 	for _, f := range c.files() {
 		out = append(out, bind(f.source, f.dest, true))
