@@ -37,7 +37,11 @@ func (c *Cmd) start(ctx context.Context, cmd *exec.Cmd) error {
 		box.Programs = []string{filepath.Join(again, "git")}
 	}
 	if c.Under != nil {
-		enter, done, err := c.Under.prepare(ctx)
+		uid := uint32(os.Geteuid())
+		if cmd.SysProcAttr != nil && cmd.SysProcAttr.Credential != nil {
+			uid = cmd.SysProcAttr.Credential.Uid
+		}
+		enter, done, err := c.Under.prepare(ctx, uid)
 		if err != nil {
 			return err
 		}

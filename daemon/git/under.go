@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"polis/daemon/walk"
 )
 
 // Under names the directory that a command sees without the views mounted in it. A view covers the
@@ -19,8 +22,9 @@ import (
 // It needs CAP_SYS_ADMIN. Without that capability no view can be mounted, and the caller passes no
 // Under.
 type Under struct {
-	// Parent is an absolute path without symbolic links, and Name is a directory in it. The
-	// command does not see mounts on that directory or below it.
+	// Parent is an absolute path of a directory of root's, and Name is a directory in it. Each
+	// directory above it belongs to root or to the command's user. The command does not see mounts
+	// on that directory or below it.
 	Parent, Name string
 	// Root, if not nil, is the open directory to show there: a descriptor of what the view covers.
 	Root *os.File
@@ -30,16 +34,15 @@ type Under struct {
 }
 
 // prepare opens the directory to show. enter moves the calling thread to a mount namespace in
-// which the directory is shown. done closes the directory.
-func (u *Under) prepare(ctx context.Context) (enter func() error, done func(), err error) {
-	if u.Parent == "" || u.Name == "" {
+// which the directory is shown to uid, who owns directories above Parent at most. done closes the
+// directory. No path is resolved twice: the owner of a directory above Parent can exchange that one.
+func (u *Under) prepare(ctx context.Context, uid uint32) (enter func() error, done func(), err error) {
+	if u.Parent == "" || u.Name == "" || !filepath.IsLocal(u.Name) || strings.Contains(u.Name, "/") {
 		return nil, nil, errors.New("open the files below a view: no directory given")
 	}
-	path := filepath.Join(u.Parent, u.Name)
 	fail := func(what string, err error) error {
-		return fmt.Errorf("open the files below the view at %s: %s: %w", path, what, err)
+		return fmt.Errorf("open the files below the view at %s: %s: %w", filepath.Join(u.Parent, u.Name), what, err)
 	}
-	from, name, flags := unix.AT_FDCWD, u.Parent, cloneTree
 	root := u.Root
 	if root == nil && u.Open != nil {
 		if root, err = u.Open(ctx); err != nil {
@@ -49,12 +52,16 @@ func (u *Under) prepare(ctx context.Context) (enter func() error, done func(), e
 			defer root.Close()
 		}
 	}
-	if root != nil {
-		from, name, flags = int(root.Fd()), "", cloneTree|unix.AT_EMPTY_PATH
+	from := root
+	if from == nil {
+		if from, err = walk.Own(u.Parent, uid); err != nil {
+			return nil, nil, fail("open", err)
+		}
+		defer from.Close()
 	}
 	// A clone without AT_RECURSIVE excludes the mounts below it. It is made in the old namespace:
 	// the new one cannot clone its mounts.
-	tree, err := unix.OpenTree(from, name, flags)
+	tree, err := unix.OpenTree(int(from.Fd()), "", cloneTree)
 	if err != nil {
 		return nil, nil, fail("open_tree", err)
 	}
@@ -64,37 +71,103 @@ func (u *Under) prepare(ctx context.Context) (enter func() error, done func(), e
 		return nil, nil, fail("mount_setattr", err)
 	}
 	enter = func() error {
-		if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
-			return fail("unshare", err)
-		}
-		// MS_SLAVE: an unmount on the host propagates to the copy, and nothing propagates back.
-		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
-			return fail("make mounts slaves", err)
-		}
-		shown := tree
-		if root == nil {
-			if err := unix.MoveMount(tree, "", unix.AT_FDCWD, u.Parent, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
-				return fail("move_mount", err)
-			}
-			if shown, err = unix.OpenTree(unix.AT_FDCWD, path, cloneTree); err != nil {
-				return fail("open_tree", err)
-			}
-			defer unix.Close(shown)
-		}
-		// Replace Parent by a directory that every user can search, and that contains only Name.
-		if err := unix.Mount("polis", u.Parent, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=0755,size=64k,nr_inodes=8"); err != nil {
-			return fail("mount a tmpfs", err)
-		}
-		if err := unix.Mkdir(path, 0o755); err != nil {
-			return fail("mkdir", err)
-		}
-		if err := unix.MoveMount(shown, "", unix.AT_FDCWD, path, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
-			return fail("move_mount", err)
+		if err := u.enter(tree, root != nil, uid); err != nil {
+			return fail("show them", err)
 		}
 		return nil
 	}
 	return enter, func() { unix.Close(tree) }, nil
 }
 
-// cloneTree makes open_tree(2) copy only the mount that contains the path.
-const cloneTree = uint(unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC | unix.AT_SYMLINK_NOFOLLOW)
+// enter gives the calling thread a mount namespace in which Parent contains nothing but Name. whole: tree is what to
+// show there; else it is Parent without what is mounted in it.
+func (u *Under) enter(tree int, whole bool, uid uint32) error {
+	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+		return fmt.Errorf("unshare: %w", err)
+	}
+	// MS_SLAVE: an unmount on the host propagates to the copy, and nothing propagates back.
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
+		return fmt.Errorf("make mounts slaves: %w", err)
+	}
+	parent, err := walk.Own(u.Parent, uid) // in this namespace
+	if err != nil {
+		return err
+	}
+	defer parent.Close()
+	at, shown := int(parent.Fd()), tree
+	if !whole {
+		if err := attach(tree, at); err != nil {
+			return err
+		}
+		at = tree
+		if shown, err = cloneOf(tree, u.Name); err != nil {
+			return err
+		}
+		defer unix.Close(shown)
+	}
+	// Replace Parent by a directory that every user can search, and that contains only Name.
+	only, err := emptyDir()
+	if err != nil {
+		return err
+	}
+	defer unix.Close(only)
+	if err := attach(only, at); err != nil {
+		return err
+	}
+	if err := unix.Mkdirat(only, u.Name, 0o755); err != nil {
+		return fmt.Errorf("mkdir: %w", err)
+	}
+	point, err := unix.Openat(only, u.Name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("open: %w", err)
+	}
+	defer unix.Close(point)
+	return attach(shown, point)
+}
+
+// attach mounts a tree on an open directory.
+func attach(tree, at int) error {
+	if err := unix.MoveMount(tree, "", at, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH); err != nil {
+		return fmt.Errorf("move_mount: %w", err)
+	}
+	return nil
+}
+
+// cloneOf clones the directory name of an attached tree.
+func cloneOf(tree int, name string) (int, error) {
+	dir, err := unix.Openat(tree, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, fmt.Errorf("open: %w", err)
+	}
+	defer unix.Close(dir)
+	fd, err := unix.OpenTree(dir, "", cloneTree)
+	if err != nil {
+		return -1, fmt.Errorf("open_tree: %w", err)
+	}
+	return fd, nil
+}
+
+// emptyDir makes a tree with an empty directory.
+func emptyDir() (int, error) {
+	ctx, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return -1, fmt.Errorf("fsopen: %w", err)
+	}
+	defer unix.Close(ctx)
+	for _, o := range [][2]string{{"source", "polis"}, {"mode", "0755"}, {"size", "64k"}, {"nr_inodes", "8"}} {
+		if err := unix.FsconfigSetString(ctx, o[0], o[1]); err != nil {
+			return -1, fmt.Errorf("fsconfig: %s: %w", o[0], err)
+		}
+	}
+	if err := unix.FsconfigCreate(ctx); err != nil {
+		return -1, fmt.Errorf("fsconfig: %w", err)
+	}
+	fd, err := unix.Fsmount(ctx, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC)
+	if err != nil {
+		return -1, fmt.Errorf("fsmount: %w", err)
+	}
+	return fd, nil
+}
+
+// cloneTree makes open_tree(2) copy only the mount that contains the open directory.
+const cloneTree = uint(unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC | unix.AT_EMPTY_PATH)

@@ -47,7 +47,7 @@ func TestNothingThatAnUnderMountsIsSeenOutside(t *testing.T) {
 		"the directory itself": {Parent: parent, Name: "a"},
 		"an open directory":    {Parent: parent, Name: "a", Root: root},
 	} {
-		enter, done, err := u.prepare(t.Context())
+		enter, done, err := u.prepare(t.Context(), 0)
 		require.NoError(t, err, what)
 		var names []string
 		entered := make(chan error, 1)
