@@ -11,6 +11,7 @@ import (
 	"polis/daemon/api"
 	"polis/daemon/layout"
 	"polis/daemon/placement"
+	"polis/daemon/walk"
 )
 
 // Shims are the shims that a daemon has left behind.
@@ -57,6 +58,16 @@ func (c Claimer) WorkspacesDir(ctx context.Context, dir string, run layout.Run) 
 // Workspace takes a workspace that no other daemon uses: neither a running one, nor one that left
 // agents behind.
 func (c Claimer) Workspace(ctx context.Context, root layout.Workspace) (*Lock, error) {
+	// A user in whose directory it lies can put another one there, and root is about to write in it.
+	dir, _, err := walk.Placed(root.Dir())
+	switch {
+	case err == nil:
+		defer dir.Close()
+	case errors.Is(err, walk.ErrForeign):
+		return nil, walk.Refused("the workspace "+string(root), err)
+	case !errors.Is(err, os.ErrNotExist):
+		return nil, api.Errorf(api.CodeWorkspaceInvalid, "open workspace %s: %w", root, err)
+	}
 	if _, err := Read(root.Owner()); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, api.Errorf(api.CodeWorkspaceInvalid, "read the owner of workspace %s: %w", root, err)
 	}

@@ -148,8 +148,7 @@ func (w *Workspace) openFresh(ctx context.Context, agent string) (*os.File, erro
 		if err := w.mountFresh(agent, w.lowerLayers(agent, b)); err != nil {
 			return err
 		}
-		dir, err = openDir(w.layout().LayersMerged(agent), agent)
-		return err
+		return w.below(w.layout().LayersMerged(agent), func(path string) (err error) { dir, err = openDir(path, agent); return err })
 	})
 	if err != nil {
 		return nil, api.Errorf(api.CodeWorktreeFailed, "mount the worktree of %s to read it: %w", agent, err)
@@ -164,8 +163,7 @@ func (w *Workspace) mountFresh(agent string, layers []string) error {
 	if err := w.cfg.Mounts.Unmount(merged); err != nil {
 		return err
 	}
-	// A clone of the parent's mount without the mounts inside: the agent's overlay covers its changes.
-	trees, err := unix.OpenTree(unix.AT_FDCWD, w.treesDir(), unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_SYMLINK_NOFOLLOW)
+	trees, err := w.uncoveredTrees() // the agent's overlay covers its changes
 	if err != nil {
 		return fmt.Errorf("open the tree below the overlay of %s: open_tree: %w", agent, err)
 	}

@@ -22,7 +22,7 @@ const parts = "worktrees"
 
 // openAdmin opens an agent's part of the shared repository.
 func (w *Workspace) openAdmin(agent string) (*os.Root, error) {
-	bare, err := os.OpenRoot(w.bareDir())
+	bare, err := w.openBare()
 	if err != nil {
 		return nil, err
 	}
@@ -32,7 +32,7 @@ func (w *Workspace) openAdmin(agent string) (*os.Root, error) {
 
 // makeAdmin makes an agent's part of the shared repository, which is root's until it is complete.
 func (w *Workspace) makeAdmin(agent string) (*os.Root, error) {
-	bare, err := os.OpenRoot(w.bareDir())
+	bare, err := w.openBare()
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func (w *Workspace) makeAdmin(agent string) (*os.Root, error) {
 
 // openParts opens the directory that has the parts of all worktrees.
 func (w *Workspace) openParts() (*os.File, error) {
-	bare, err := os.OpenRoot(w.bareDir())
+	bare, err := w.openBare()
 	if err != nil {
 		return nil, err
 	}

@@ -230,7 +230,9 @@ func (w *Workspace) openMerged(ctx context.Context, agent string) (*os.File, err
 	if dir == "" || err != nil {
 		return nil, err
 	}
-	return openDir(dir, agent)
+	var merged *os.File
+	err = w.below(dir, func(path string) (err error) { merged, err = openDir(path, agent); return err })
+	return merged, err
 }
 
 func openDir(dir, agent string) (*os.File, error) {

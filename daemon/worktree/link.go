@@ -40,7 +40,7 @@ func (w *Workspace) linkTo(agent, branch, commit string, place func() error) err
 	if err := place(); err != nil {
 		return err
 	}
-	tree, err := os.OpenRoot(w.tree(agent))
+	tree, err := w.openRoot(w.tree(agent))
 	if err != nil {
 		return err
 	}

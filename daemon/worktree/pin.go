@@ -17,9 +17,8 @@ import (
 
 // ReadRecord returns the recorded identity of a workspace's project; os.ErrNotExist if none was recorded yet.
 func (w *Workspace) ReadRecord() (pinned.Record, error) {
-	var r pinned.Record
-	err := store.ReadSummed(w.layout().ProjectRecord(), &r)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	r, err := w.readRecord()
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && api.CodeOf(err) != api.CodeWorkspaceInvalid {
 		return r, api.Errorf(api.CodeProjectChanged, "read the recorded identity of the project of %s: %w", w.cfg.Workspace, err).
 			WithHint("polisctl workspace move %s PATH records the project again", w.cfg.Workspace)
 	}
@@ -125,6 +124,9 @@ func (u *upper) record() (pinned.Record, error) {
 	if u.spec.Owner != nil && r.UID != *u.spec.Owner {
 		return r, u.w.changed(r, fmt.Errorf("%w: %s belongs to uid %d, and the workspace to uid %d", pinned.ErrChanged, path, r.UID, *u.spec.Owner))
 	}
+	if err := u.w.placedFor(r); err != nil {
+		return r, err
+	}
 	if u.spec.Plain {
 		r.Git = nil
 	}
@@ -164,6 +166,9 @@ func Move(ctx context.Context, spec Spec, path string) (Info, error) {
 	if owner != nil && r.UID != *owner {
 		return Info{}, api.Errorf(api.CodeWorkspaceInvalid, "%s belongs to uid %d, and the project of the workspace to uid %d", real, r.UID, *owner).
 			WithHint("polisctl up --repo %s makes a workspace for it", real)
+	}
+	if err := u.w.placedFor(r); err != nil {
+		return Info{}, err
 	}
 	if spec.Plain {
 		r.Git = nil

@@ -122,7 +122,7 @@ func (w *Workspace) refill(ctx context.Context, agent, commit, index string) err
 	if err != nil {
 		return err
 	}
-	root, err := os.OpenRoot(cmp.Or(dir, w.tree(agent)))
+	root, err := w.openRoot(cmp.Or(dir, w.tree(agent)))
 	if err != nil {
 		return err
 	}

@@ -216,8 +216,7 @@ func (w *Workspace) lower(agent string, v View) (*os.File, error) {
 func (w *Workspace) uncoveredDir(agent string) (*os.File, error) {
 	at, name := unix.AT_FDCWD, w.tree(agent)
 	if os.Geteuid() == 0 {
-		// A clone of the parent's mount without the mounts inside.
-		tree, err := unix.OpenTree(unix.AT_FDCWD, w.treesDir(), unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_SYMLINK_NOFOLLOW)
+		tree, err := w.uncoveredTrees()
 		if err != nil {
 			return nil, fmt.Errorf("open the tree below the view of %s: open_tree: %w", agent, err)
 		}

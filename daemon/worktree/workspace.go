@@ -111,7 +111,7 @@ func (w *Workspace) Target(context.Context) (string, error) {
 		return "", err
 	}
 	// As git-symbolic-ref(1) would; this is called at every operation.
-	root, err := os.OpenRoot(w.bareDir())
+	root, err := w.openBare()
 	if err != nil {
 		return "", api.Errorf(api.CodeRepoCorrupt, "read the target branch: %w", err)
 	}
@@ -132,6 +132,9 @@ func (w *Workspace) Target(context.Context) (string, error) {
 // another user than the daemon: git takes commands from both.
 func (w *Workspace) guard() error {
 	if err := caged(); err != nil {
+		return err
+	}
+	if err := w.placed(); err != nil {
 		return err
 	}
 	return w.guardDir(w.bareDir())
