@@ -14,7 +14,13 @@ func (d *Daemon) rootsTree(info worktree.Info, uid, gid int) bool {
 	if info.Git || info.ProjectOwner.UID != 0 {
 		return false
 	}
-	tree, err := idmap.Open(info.ProjectPath, uint32(uid), uint32(gid))
+	dir, err := info.Record.OpenDir()
+	if err != nil {
+		d.Log.Error("agents can read but not change the project", "path", info.ProjectPath, "err", err)
+		return false
+	}
+	defer dir.Close()
+	tree, err := idmap.Open(dir, uint32(uid), uint32(gid))
 	if err != nil {
 		d.Log.Warn("agents can read but not change the project", "path", info.ProjectPath, "err", err)
 		return false

@@ -81,7 +81,7 @@ func (d *Daemon) connectSetup(w *workspace) {
 		return
 	}
 	ws := w.agents
-	r := &setup.Runner{Workspace: ws.Name, Root: ws.Root, Project: ws.Project, UID: ws.UID, GID: ws.GID, Config: d.live, Store: w.setup.Store, Trees: w.git,
+	r := &setup.Runner{Workspace: ws.Name, Root: ws.Root, Project: ws.Recorded, UID: ws.UID, GID: ws.GID, Config: d.live, Store: w.setup.Store, Trees: w.git,
 		Shims: setupShims{checkShims{d.shims}, d}, Log: d.Log, Sandbox: w.setupSandbox}
 	w.setup.Trees, w.setup.Run, w.setup.Reset, w.setup.Environment = w.git, r.Run, r.Reset, r.Environment
 	w.setup.Files, w.setup.Moved = w.git.Bare().Files, w.branches.Moved()

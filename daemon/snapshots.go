@@ -14,7 +14,6 @@ import (
 	"polis/daemon/shim/wire"
 	"polis/daemon/snapshot"
 	"polis/daemon/timeline"
-	"polis/fusefs/ignore"
 	"polis/fusefs/policy"
 )
 
@@ -69,12 +68,11 @@ func (h snapshotHost) read(ctx context.Context, a agent.Held, act func(context.C
 	}
 	defer func() { err = errors.Join(err, files.Close()) }()
 	exclude := filepath.Join(h.w.root.Private(name), "info", "exclude")
-	rules, err := ignore.New(ignore.Config{RootFD: int(files.Root.Fd()), Recheck: time.Hour, // the files do not change meanwhile
-		IndexPath: filepath.Join(h.w.root.Bare(), "worktrees", name, "index"), ExcludePath: exclude})
+	rules, end, err := h.rules(a, files.Root, exclude)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, rules.Close()) }()
+	defer func() { err = errors.Join(err, end()) }()
 	k := a.Copy()
 	_, set, err := d.reading(k.Rules())
 	if err != nil {

@@ -196,7 +196,7 @@ func (d *Daemon) enter(ctx context.Context, name string, root layout.Workspace, 
 	w.state.Project, w.state.Git, w.state.TargetBranch, w.state.UID, w.state.GID = info.ProjectPath, info.Git, info.Target, uid, gid
 	d.mu.Unlock()
 	enter := &agent.Workspace{Name: name, Root: root, Project: info.ProjectPath, Git: info.Git, Target: info.Target,
-		Owner: int(info.ProjectOwner.UID), UID: uid, GID: gid, AsUser: d.rootsTree(info, uid, gid), Repo: repo{w}}
+		Owner: int(info.ProjectOwner.UID), UID: uid, GID: gid, AsUser: d.rootsTree(info, uid, gid), Record: info.Record, Repo: repo{w}}
 	if info.Git {
 		enter.Queue = w.queue
 	}

@@ -7,6 +7,7 @@ import (
 	"polis/daemon/api"
 	"polis/daemon/config"
 	"polis/daemon/layout"
+	"polis/daemon/pinned"
 	"polis/daemon/store"
 )
 
@@ -23,6 +24,8 @@ type Workspace struct {
 	// AsUser means that the project is a plain directory of root's that agents see, and change, as
 	// if they owned it.
 	AsUser bool
+	// Record is the recorded identity of the project; see Recorded.
+	Record pinned.Record
 	Repo   Repo
 	Queue  Queue // nil without git
 	// Removed is what can be restored, oldest first. Guarded by the manager's
@@ -37,6 +40,15 @@ type Workspace struct {
 	saving    sync.Mutex
 	unsaved   bool // guarded by the manager's mutex
 	leaving   bool // likewise; no agent is admitted any more
+}
+
+// Recorded returns the recorded identity of the project, which a person can replace.
+func (w *Workspace) Recorded() pinned.Record {
+	if w.mu != nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+	}
+	return w.Record
 }
 
 // Agent is one agent. Fields of Kept and the runtime fields are guarded by the

@@ -140,7 +140,7 @@ func (m *Manager) AddWorkspace(w *Workspace) *Workspace {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if old, ok := m.workspaces[w.Name]; ok {
-		old.Target, old.Project, old.Git, old.AsUser, old.Repo, old.Queue = w.Target, w.Project, w.Git, w.AsUser, w.Repo, w.Queue
+		old.Target, old.Project, old.Git, old.AsUser, old.Repo, old.Queue, old.Record = w.Target, w.Project, w.Git, w.AsUser, w.Repo, w.Queue, w.Record
 		return old
 	}
 	w.mu, w.manager = &m.mu, m

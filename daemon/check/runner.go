@@ -13,13 +13,15 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"polis/daemon/api"
 	"polis/daemon/config"
 	"polis/daemon/failpoint"
 	"polis/daemon/job"
 	"polis/daemon/layout"
+	"polis/daemon/pinned"
 	"polis/daemon/private"
-	"polis/daemon/setting"
 	"polis/daemon/shim/wire"
 	"polis/fusefs/fdtree"
 )
@@ -34,8 +36,8 @@ const (
 type Runner struct {
 	Workspace string
 	Root      layout.Workspace
-	// Project is the user's checkout, whose shared directories the command may read.
-	Project  string
+	// Project is the recorded user's checkout, whose shared directories the command may read.
+	Project  pinned.Record
 	UID, GID int
 	Rules    config.MergeRules
 	Config   config.Config
@@ -134,30 +136,36 @@ func (c *Runner) prepare(ctx context.Context, commit, name string) (wire.Spec, e
 	}
 	limits := c.Config.Limits
 	spec.Version, spec.Agent, spec.Workspace, spec.RunDir, spec.Created = wire.Version, name, c.Workspace, dir, time.Now()
-	spec.Tree, spec.Mountpoint, spec.ProjectPath = tree, tree, c.Project
+	spec.State, spec.Project = root.Dir(), c.Project
+	spec.Tree, spec.Mountpoint, spec.ProjectPath = tree, tree, c.Project.Path
 	spec.UID, spec.GID, spec.HomeDir, spec.Scratch, spec.LogDir = c.UID, c.GID, home, scratch, root.CheckLogs()
-	spec.Mounts = append(slices.Clone(c.Config.Sandbox.ExtraMounts), c.shared(tree)...)
+	spec.Mounts = slices.Clone(c.Config.Sandbox.ExtraMounts)
 	spec.MemoryBytes, spec.Pids, spec.CPUWeight = int64(memory)<<20, int64(limits.Pids), int64(limits.CPUWeight)
 	spec.StopGrace, spec.LogBytes, spec.UserNamespaces = limits.StopGrace, int64(limits.LogMB)<<20, c.Config.Sandbox.UserNamespaces
-	spec.Check = &wire.Check{Command: []string{"sh", "-ec", *c.Rules.Check}, Timeout: *c.Rules.CheckTimeout,
+	spec.Check = &wire.Check{Shared: c.shared(tree), Command: []string{"sh", "-ec", *c.Rules.Check}, Timeout: *c.Rules.CheckTimeout,
 		Log: filepath.Join(root.CheckLogs(), job.LogName(time.Now(), commit))}
 	return spec, nil
 }
 
-// shared are directories of the project that no commit has and that agents
-// see, too (node_modules), for reading.
-func (c *Runner) shared(tree string) []setting.Mount {
-	var out []setting.Mount
+// shared are names of directories of the project that no commit has and that agents
+// see, too (node_modules), for reading. The shim opens them.
+func (c *Runner) shared(tree string) []string {
+	project, err := c.Project.OpenDir()
+	if err != nil {
+		return nil // the shim refuses it
+	}
+	defer project.Close()
+	var out []string
 	for _, p := range c.Config.Shared.Paths {
-		if strings.ContainsAny(p, `*?[]\!/`) {
+		if strings.ContainsAny(p, `*?[]\!/`) || !filepath.IsLocal(p) || p == "." {
 			continue
 		}
-		from := filepath.Join(c.Project, p)
-		if fi, err := os.Lstat(from); err != nil || !fi.IsDir() {
+		var st unix.Stat_t
+		if err := unix.Fstatat(int(project.Fd()), p, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {
 			continue
 		}
 		if _, err := os.Lstat(filepath.Join(tree, p)); errors.Is(err, fs.ErrNotExist) {
-			out = append(out, setting.Mount{Source: from, Dest: from, ReadOnly: true})
+			out = append(out, p)
 		}
 	}
 	return out

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"polis/daemon/agent"
 	"polis/daemon/api"
@@ -19,6 +20,7 @@ import (
 	"polis/daemon/private"
 	"polis/daemon/setting"
 	"polis/daemon/shim/wire"
+	"polis/daemon/walk"
 	"polis/daemon/worktree"
 	"polis/fusefs/policy"
 )
@@ -49,17 +51,48 @@ func (b *Builder) Prepare(a *agent.Agent, dir string) (wire.Spec, error) {
 		return wire.Spec{}, err
 	}
 	spec := b.Spec(a, dir)
-	for _, d := range []string{spec.HomeDir, spec.Scratch} {
-		if err := private.Owned(d, spec.UID, spec.GID); err != nil {
-			return wire.Spec{}, err
+	err := below(a, func(at func(string) string) error {
+		for _, d := range []string{spec.HomeDir, spec.Scratch} {
+			if err := private.Owned(at(d), spec.UID, spec.GID); err != nil {
+				return err
+			}
 		}
-	}
-	if err := os.MkdirAll(a.Worktree(), 0o755); err != nil && !a.WS.Git {
+		if err := os.MkdirAll(at(a.Worktree()), 0o755); err != nil && !a.WS.Git {
+			return err
+		}
+		files, err := home.Seed(b.homeAt(a, spec, at))
+		spec.Mounts = append(spec.Mounts, files...)
+		return err
+	})
+	if err != nil {
 		return wire.Spec{}, err
 	}
-	files, err := home.Seed(b.home(a, spec))
-	spec.Mounts = append(spec.Mounts, files...)
-	return spec, err
+	return spec, nil
+}
+
+// below calls f with a function that returns the path by which this process reaches one in the directory of the
+// workspace: the owner of a directory above it can exchange that one, and root makes and fills directories there.
+func below(a *agent.Agent, f func(at func(path string) string) error) error {
+	dir := a.WS.Root.Dir()
+	state, err := walk.Own(dir, uint32(a.WS.UID))
+	if err != nil {
+		return walk.Refused("the workspace of "+a.Name(), err)
+	}
+	defer state.Close()
+	return f(func(path string) string {
+		rel, ok := strings.CutPrefix(path, dir+"/")
+		if !ok {
+			return path
+		}
+		return walk.Path(state, rel)
+	})
+}
+
+// homeAt is home with the paths by which this process reaches the directories.
+func (b *Builder) homeAt(a *agent.Agent, spec wire.Spec, at func(string) string) home.Spec {
+	h := b.home(a, spec)
+	h.Dir, h.Record = at(h.Dir), at(h.Record)
+	return h
 }
 
 // home describes the home directory of an agent with this spec.
@@ -73,7 +106,7 @@ func (b *Builder) home(a *agent.Agent, spec wire.Spec) home.Spec {
 
 // RefreshHome brings the copies in the home of an agent with this spec up to date.
 func (b *Builder) RefreshHome(a *agent.Agent, spec wire.Spec) error {
-	return home.Refresh(b.home(a, spec))
+	return below(a, func(at func(string) string) error { return home.Refresh(b.homeAt(a, spec, at)) })
 }
 
 // checkObjects refuses an agent whose rules withhold files, and that would get all objects of the
@@ -100,7 +133,7 @@ func (b *Builder) Spec(a *agent.Agent, dir string) wire.Spec {
 	wait, _ := rules.OnConflict.Duration() // checked with the configuration
 	spec := wire.Spec{
 		Version: wire.Version, Agent: k.Name, Workspace: ws.Name, RunDir: dir, LockSocket: b.Run.LockSocket(),
-		Session: k.Session, Secret: k.Secret, Git: ws.Git, Tree: a.Worktree(), Mountpoint: a.Worktree(), ProjectPath: ws.Project,
+		State: ws.Root.Dir(), Project: ws.Recorded(), Session: k.Session, Secret: k.Secret, Git: ws.Git, Tree: a.Worktree(), Mountpoint: a.Worktree(), ProjectPath: ws.Project,
 		Branch: k.Branch, Target: ws.Target, OwnedRefs: k.OwnedRefs, Tracked: ws.Root.Tracked(),
 		UID: ws.UID, GID: ws.GID, User: user, Home: userHome, HomeDir: ws.Root.Home(k.Name), Scratch: ws.Root.Scratch(k.Name), LogDir: ws.Root.Logs(k.Name), LastTask: a.LastTask,
 		LocksExempt: c.Locks.Exempt, Wait: setting.Duration(wait), Hold: rules.Hold, LockRules: rules.Rules, LockTrees: rules.Trees, StaleTimeout: c.Locks.StaleTimeout, DaemonWait: c.Locks.DaemonWait, TempNames: c.Locks.TempNames,

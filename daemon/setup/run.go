@@ -18,6 +18,7 @@ import (
 	"polis/daemon/failpoint"
 	"polis/daemon/job"
 	"polis/daemon/layout"
+	"polis/daemon/pinned"
 	"polis/daemon/private"
 	"polis/daemon/shim/wire"
 	"polis/fusefs/fdtree"
@@ -34,12 +35,13 @@ const (
 type Runner struct {
 	Workspace string
 	Root      layout.Workspace
-	Project   string
-	UID, GID  int
-	Config    func() config.Config
-	Store     *Store
-	Trees     Trees
-	Shims     job.Shims
+	// Project returns the recorded project, which a person can replace.
+	Project  func() pinned.Record
+	UID, GID int
+	Config   func() config.Config
+	Store    *Store
+	Trees    Trees
+	Shims    job.Shims
 	// Sandbox returns what the spec says of the sandbox and its network besides what this package fills
 	// in. An error refuses the run.
 	Sandbox func(ctx context.Context, name string) (wire.Spec, error)
@@ -67,7 +69,7 @@ func (r *Runner) Environment() []string {
 	if err != nil {
 		r.Log.Debug("operating system not read", "err", err)
 	}
-	return []string{r.Project, string(system), fmt.Sprintf("%q", c.Sandbox.Path), fmt.Sprintf("%+v", c.Sandbox.ExtraMounts), fmt.Sprint(r.UID, c.Sandbox.UserNamespaces)}
+	return []string{r.Project().Path, string(system), fmt.Sprintf("%q", c.Sandbox.Path), fmt.Sprintf("%+v", c.Sandbox.ExtraMounts), fmt.Sprint(r.UID, c.Sandbox.UserNamespaces)}
 }
 
 // Run runs the command for a git tree, and stores what it made. The returned record has the log also
@@ -187,7 +189,8 @@ func (r *Runner) spec(ctx context.Context, rules config.SetupRules, dir, merged,
 		memory = c.Limits.MemoryMB
 	}
 	spec.Version, spec.Agent, spec.Workspace, spec.RunDir, spec.Created = wire.Version, name, r.Workspace, r.Shims.Dir(name), time.Now()
-	spec.Tree, spec.Mountpoint, spec.ProjectPath = merged, merged, r.Project
+	spec.State, spec.Project = r.Root.Dir(), r.Project()
+	spec.Tree, spec.Mountpoint, spec.ProjectPath = merged, merged, spec.Project.Path
 	spec.UID, spec.GID, spec.HomeDir, spec.Scratch, spec.LogDir = r.UID, r.GID, home, scratch, logs
 	spec.Mounts, spec.Path = slices.Clone(c.Sandbox.ExtraMounts), c.Sandbox.Path
 	spec.MemoryBytes, spec.Pids, spec.CPUWeight = int64(memory)<<20, int64(c.Limits.Pids), int64(c.Limits.CPUWeight)

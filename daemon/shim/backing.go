@@ -7,7 +7,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"polis/daemon/shim/wire"
 	"polis/fusefs/idmap"
 	"polis/fusefs/overlayfs"
 )
@@ -21,12 +20,19 @@ func openDir(path string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// openBacking opens the tree that the view shows.
-func openBacking(sp wire.Spec) (*os.File, error) {
-	if sp.AsUser {
-		return idmap.Open(sp.Tree, uint32(sp.UID), uint32(sp.GID))
+// openBacking opens the tree that the view shows: the project itself in a workspace without git.
+func (s *Shim) openBacking() (*os.File, error) {
+	sp := s.Spec
+	if !sp.Git {
+		if !sp.AsUser {
+			return duplicate(s.project)
+		}
+		if sp.Project.UID != 0 {
+			return nil, fmt.Errorf("%s belongs to uid %d: only a directory of root's is shown as uid %d's", sp.Project.Path, sp.Project.UID, sp.UID)
+		}
+		return idmap.Open(s.project, uint32(sp.UID), uint32(sp.GID))
 	}
-	root, err := openDir(sp.Tree)
+	root, err := openDir(s.at(sp.Tree))
 	if err != nil || sp.Upper == "" || sp.Lower != "" {
 		return root, err
 	}
@@ -38,14 +44,31 @@ func openBacking(sp wire.Spec) (*os.File, error) {
 }
 
 // openOwn opens the directory of what the agent itself takes of the disk: what it changed, if it
-// shares a base tree, else its whole worktree.
-func openOwn(sp wire.Spec, root *os.File) (*os.File, error) {
-	if sp.Upper != "" {
-		return openDir(sp.Upper)
+// shares a base tree, else its whole worktree, of which root is a descriptor.
+func (s *Shim) openOwn(root *os.File) (*os.File, error) {
+	if s.Spec.Upper != "" {
+		return openDir(s.at(s.Spec.Upper))
 	}
-	fd, err := unix.FcntlInt(root.Fd(), unix.F_DUPFD_CLOEXEC, 3)
+	return duplicate(root)
+}
+
+// openWritten opens the directory that has the files which the agent has open for writing. What can be written of a
+// worktree with layers is in the upper one, and an overlay does not report a mapping: the kernel maps the file below.
+func (s *Shim) openWritten() (*os.File, error) {
+	switch sp := s.Spec; {
+	case sp.Upper != "":
+		return openDir(s.at(sp.Upper))
+	case !sp.Git:
+		return duplicate(s.project)
+	default:
+		return openDir(s.at(sp.Tree))
+	}
+}
+
+func duplicate(dir *os.File) (*os.File, error) {
+	fd, err := unix.FcntlInt(dir.Fd(), unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {
-		return nil, fmt.Errorf("hold the directory below the view: %w", err)
+		return nil, fmt.Errorf("hold %s: %w", dir.Name(), err)
 	}
-	return os.NewFile(uintptr(fd), sp.Tree), nil
+	return os.NewFile(uintptr(fd), dir.Name()), nil
 }

@@ -45,6 +45,12 @@ func check(ctx context.Context, spec wire.Spec, log *slog.Logger) (res wire.Chec
 	if err != nil {
 		return res, err
 	}
+	s := &Shim{Spec: spec, Log: log}
+	closePlaces, err := s.openPlaces()
+	if err != nil {
+		return res, err
+	}
+	defer closePlaces()
 	leave, err := joinGroup(spec)
 	if err != nil {
 		return res, err
@@ -62,16 +68,17 @@ func check(ctx context.Context, spec wire.Spec, log *slog.Logger) (res wire.Chec
 	defer undo(network.close)
 	hostname, env, resolv := "check", []string{"CI=true", "POLIS_CHECK=1"}, ""
 	if spec.Check.Setup {
-		hostname, env, resolv = "setup", append([]string{"CI=true", "POLIS_SETUP=1"}, (&Shim{Spec: spec}).searchPath()...), resolver(spec)
+		hostname, env, resolv = "setup", append([]string{"CI=true", "POLIS_SETUP=1"}, s.searchPath()...), resolver(spec)
 	}
-	mounts := []sandbox.Mount{{Source: spec.Tree, Dest: spec.ProjectPath}}
-	for _, m := range spec.Mounts {
-		mounts = append(mounts, sandbox.Mount{Source: m.Source, Dest: m.Dest, ReadOnly: m.ReadOnly})
+	o, err := s.openCheckSources()
+	if err != nil {
+		return res, err
 	}
+	defer o.close()
 	box, err := sandbox.Create(ctx, sandbox.Config{
 		ID: sandboxID(spec), StateDir: stateDir(spec), RootfsDir: rootfsDir(spec),
-		UID: spec.UID, GID: spec.GID, User: spec.User, Home: spec.Home, HomeDir: spec.HomeDir, ScratchDir: spec.Scratch,
-		Mounts: mounts, Workdir: spec.ProjectPath, Hostname: hostname, Env: append(env, spec.Env...), NetNS: spec.NetNS, ResolvConf: resolv,
+		UID: spec.UID, GID: spec.GID, User: spec.User, Home: spec.Home, HomeDir: spec.HomeDir, HomeOpen: o.home, ScratchDir: scratchOf(spec, o), ScratchOpen: o.scratch,
+		Mounts: o.mounts, Workdir: spec.ProjectPath, Hostname: hostname, Env: append(env, spec.Env...), NetNS: spec.NetNS, ResolvConf: resolv,
 		CgroupPath: spec.CgroupPath, Limits: sandboxLimits(limitsOf(spec.Settings())),
 		InitBinary: self, Log: log,
 		UserNamespaces: spec.UserNamespaces, Shared: sharedWith(spec),
@@ -86,14 +93,14 @@ func check(ctx context.Context, spec wire.Spec, log *slog.Logger) (res wire.Chec
 	if _, err := sd.SdNotify(false, sd.SdNotifyReady+"\nSTATUS=running a "+hostname+" command"); err != nil {
 		log.Warn("systemd not notified", "err", err)
 	}
-	return runCheck(ctx, spec, box, network)
+	return runCheck(ctx, spec, s.at(spec.Check.Log), box, network)
 }
 
-func runCheck(ctx context.Context, spec wire.Spec, box *sandbox.Sandbox, network *setupNetwork) (res wire.CheckResult, err error) {
-	if err := private.Dir(filepath.Dir(spec.Check.Log)); err != nil {
+func runCheck(ctx context.Context, spec wire.Spec, log string, box *sandbox.Sandbox, network *setupNetwork) (res wire.CheckResult, err error) {
+	if err := private.Dir(filepath.Dir(log)); err != nil {
 		return res, err
 	}
-	file, err := os.OpenFile(spec.Check.Log, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	file, err := os.OpenFile(log, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return res, err
 	}

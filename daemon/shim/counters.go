@@ -24,7 +24,7 @@ type keptCounters struct {
 // openCounters lets the guard continue from the counters of the agent's last shim. An agent does not
 // depend on it.
 func (s *Shim) openCounters(g *view.Guard) {
-	f, last, damaged, err := counters.Open(s.Spec.LogDir, s.Spec.Created)
+	f, last, damaged, err := counters.Open(s.logDir(), s.Spec.Created)
 	if err != nil {
 		s.Log.Error("counters begin with zero, and are not kept", "op", "counters", "err", err)
 		return

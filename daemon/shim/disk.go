@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"polis/fusefs/fdtree"
 )
 
@@ -101,16 +103,15 @@ func (d *disk) begin(b bounds) {
 // openDisk begins to measure the worktree below the view and the agent's other directories: what
 // git keeps for it alone, its copies of shared files, its scratch directory and its home.
 func (s *Shim) openDisk(tree *os.File) error {
-	dirs := []string{fmt.Sprintf("/proc/self/fd/%d", tree.Fd()), s.Spec.PrivateGit, filepath.Join(s.Spec.BareRepo, "worktrees", s.Spec.Agent),
-		s.Spec.HomeDir, s.Spec.Scratch}
+	dirs := []string{"", s.Spec.PrivateGit, filepath.Join(s.Spec.BareRepo, "worktrees", s.Spec.Agent), s.Spec.HomeDir, s.Spec.Scratch}
 	if s.Spec.Shared != nil {
 		dirs = append(dirs, s.Spec.Shared.Dir)
 	}
-	for _, dir := range dirs {
-		if dir == "" {
+	for i, dir := range dirs {
+		if dir == "" && i > 0 {
 			continue
 		}
-		r, err := os.Open(dir)
+		r, err := s.openMeasured(tree, dir)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // it has none
 		}
@@ -128,6 +129,22 @@ func (s *Shim) openDisk(tree *os.File) error {
 	}()
 	s.onClose("measure of the disk", func(context.Context) error { stop(); <-done; return nil })
 	return nil
+}
+
+// openMeasured opens a directory of the agent's for reading, or the tree for "".
+func (s *Shim) openMeasured(tree *os.File, dir string) (*os.File, error) {
+	if dir != "" {
+		var err error
+		if tree, err = s.openBelow(dir); err != nil {
+			return nil, err
+		}
+		defer tree.Close()
+	}
+	fd, err := openAt(tree, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: tree.Name(), Err: err}
+	}
+	return os.NewFile(uintptr(fd), tree.Name()), nil
 }
 
 func (s *Shim) watchDisk(ctx context.Context) {

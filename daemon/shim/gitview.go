@@ -39,24 +39,26 @@ func publishedDir(sp wire.Spec) string {
 func askedDir(sp wire.Spec) string { return layout.AskedObjects(filepath.Dir(sp.BareRepo)) }
 
 // askedNames is the directory with these names; "" if the agent has none.
-func askedNames(sp wire.Spec) string {
+func (s *Shim) askedNames() string {
+	sp := s.Spec
 	if sp.Filtered == "" {
 		return ""
 	}
 	dir := filepath.Join(sp.Filtered, filtered.AskedDir)
-	if fi, err := os.Lstat(dir); err != nil || !fi.IsDir() {
+	if fi, err := os.Lstat(s.at(dir)); err != nil || !fi.IsDir() {
 		return "" // made by an earlier version
 	}
 	return dir
 }
 
 // objectDirs are the directories in which the agent's git finds objects that are not its own.
-func objectDirs(sp wire.Spec) ([]string, error) {
+func (s *Shim) objectDirs() ([]string, error) {
+	sp := s.Spec
 	dirs := []string{publishedDir(sp)}
-	if askedNames(sp) == "" {
+	if s.askedNames() == "" {
 		return dirs, nil
 	}
-	if err := os.Mkdir(askedDir(sp), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := os.Mkdir(s.at(askedDir(sp)), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
 	return append(dirs, askedDir(sp)), nil
@@ -65,22 +67,22 @@ func objectDirs(sp wire.Spec) ([]string, error) {
 // openGit serves the shared git directory.
 func (s *Shim) openGit(ctx context.Context, v *views) error {
 	sp := s.Spec
-	dirs, err := objectDirs(sp)
+	dirs, err := s.objectDirs()
 	if err != nil {
 		return err
 	}
-	if err := private.Within(filepath.Dir(sp.PrivateGit)); err != nil {
+	if err := private.Within(filepath.Dir(s.at(sp.PrivateGit))); err != nil {
 		return err
 	}
-	if err := gitdir.Prepare(sp.PrivateGit, sp.BareRepo, dirs, sp.UID, sp.GID); err != nil {
+	if err := gitdir.Prepare(s.at(sp.PrivateGit), s.at(sp.BareRepo), dirs, sp.UID, sp.GID); err != nil {
 		return err
 	}
-	bare, err := openDir(sp.BareRepo)
+	bare, err := openDir(s.at(sp.BareRepo))
 	if err != nil {
 		return err
 	}
 	defer bare.Close()
-	priv, err := openDir(sp.PrivateGit)
+	priv, err := openDir(s.at(sp.PrivateGit))
 	if err != nil {
 		return err
 	}
@@ -89,7 +91,7 @@ func (s *Shim) openGit(ctx context.Context, v *views) error {
 		return err
 	}
 	s.onClose("scratch of packs", func(ctx context.Context) error { return fdtree.RemoveAll(ctx, s.path("packs")) })
-	used := &usage{path: gitUsage(sp)}
+	used := &usage{path: s.at(gitUsage(sp))}
 	before, err := used.load()
 	if err != nil {
 		return err
@@ -105,7 +107,7 @@ func (s *Shim) openGit(ctx context.Context, v *views) error {
 	s.onClose("control group of git", groups.Close)
 	v.gitg, err = gitdir.New(gitdir.Config{Agent: sp.Agent, Worktree: sp.Agent, Target: "refs/heads/" + sp.Target, Owned: owned, Remotes: sp.GitRemotes, ReadOnly: sp.ReadOnly,
 		OnOwn: s.ownRef, OnDisown: s.disownRef, OnDenial: s.deniedGit, OnCleared: s.clearedLock, Log: s.Log, Now: time.Now,
-		RootFD: int(bare.Fd()), PrivateFD: int(priv.Fd()), Locker: gitLocker{v.locks}, Journal: gitJournal(sp),
+		RootFD: int(bare.Fd()), PrivateFD: int(priv.Fd()), Locker: gitLocker{v.locks}, Journal: s.at(gitJournal(sp)),
 		Packs: &packs{account: groups.Account(sp.Agent), bare: git.Repo{Runner: &git.Runner{UID: uint32(sp.UID), GID: uint32(sp.GID), Log: s.Log}, Dir: sp.BareRepo}, own: filepath.Join(sp.PrivateGit, "objects"), scratch: s.path("packs"), filtered: sp.Filtered},
 		Quota: sp.GitBytes, Used: before, OnUsed: used.grow,
 		Disk: s.gitQuota, Counted: s.disk.count})
@@ -139,9 +141,17 @@ func recoverLocks(sp wire.Spec) error {
 	if !sp.Git {
 		return nil
 	}
-	_, err := gitdir.Recover(gitJournal(sp), sp.BareRepo, sp.PrivateGit)
+	state, err := openState(sp)
+	if errors.Is(err, os.ErrNotExist) || api.CodeOf(err) == api.CodeWorkspaceInvalid {
+		return nil // the workspace is removed, or another directory is at its path
+	}
+	if err != nil {
+		return err
+	}
+	defer state.Close()
+	_, err = gitdir.Recover(at(state, sp, gitJournal(sp)), at(state, sp, sp.BareRepo), at(state, sp, sp.PrivateGit))
 	if errors.Is(err, os.ErrNotExist) {
-		return nil // the workspace is removed
+		return nil
 	}
 	return err
 }

@@ -28,11 +28,11 @@ func upperDir(spec wire.Spec) string { return filepath.Join(spec.RunDir, "upper"
 func upperMount(spec wire.Spec) string { return filepath.Join(upperDir(spec), "view") }
 
 // lowerDirs are the lower layers of the overlay above the view, the upper of them first.
-func lowerDirs(spec wire.Spec) []string {
-	if spec.Setup == "" {
-		return []string{spec.Lower}
+func (s *Shim) lowerDirs() []string {
+	if s.Spec.Setup == "" {
+		return []string{s.at(s.Spec.Lower)}
 	}
-	return []string{spec.Lower, spec.Setup}
+	return []string{s.at(s.Spec.Lower), s.at(s.Spec.Setup)}
 }
 
 // openMerged opens the tree that the overlay above the view shows. The view itself decides by its
@@ -43,7 +43,7 @@ func (s *Shim) openMerged(v *views, root *os.File) error {
 		return nil
 	}
 	var lower []int
-	for _, path := range lowerDirs(s.Spec) {
+	for _, path := range s.lowerDirs() {
 		dir, err := openDir(path)
 		if err != nil {
 			return fmt.Errorf("open a lower layer of the worktree: %w", err)
@@ -69,7 +69,7 @@ func (s *Shim) belowOverlay(cfg *fusefs.Config, v *views) error {
 			return err
 		}
 	}
-	work, err := s.keepDir(s.Spec.Work)
+	work, err := s.keepDir(s.at(s.Spec.Work))
 	if err != nil {
 		return fmt.Errorf("open the work directory of the overlay: %w", err)
 	}
@@ -88,7 +88,7 @@ func (s *Shim) forgetOverlay() {
 	if s.Spec.Lower == "" {
 		return
 	}
-	forget := func() error { return overlayfs.Forget(s.Spec.Mountpoint) }
+	forget := func() error { return overlayfs.Forget(s.at(s.Spec.Mountpoint)) }
 	if err := apart.Do(s.ctx, forget); err != nil {
 		s.Log.Warn("names and memory of unused files are kept: the overlay does not forget them", "op", "trim", "err", err)
 	}
@@ -102,10 +102,10 @@ func (s *Shim) mountOverlay(ctx context.Context) error {
 		return nil
 	}
 	view := upperMount(sp)
-	layers := overlayfs.Layers{Lower: lowerDirs(sp), Upper: filepath.Join(view, fusefs.UpperName), Work: filepath.Join(view, fusefs.WorkName), Target: sp.Mountpoint, Source: fsName(sp)}
+	layers := overlayfs.Layers{Lower: s.lowerDirs(), Upper: filepath.Join(view, fusefs.UpperName), Work: filepath.Join(view, fusefs.WorkName), Target: s.at(sp.Mountpoint), Source: fsName(sp)}
 	if err := apart.Do(ctx, func() error { return overlayfs.Mount(layers) }); err != nil {
 		return fmt.Errorf("mount the worktree: %w", err)
 	}
-	s.onClose("overlay", func(context.Context) error { return unmountAll(sp.Mountpoint, sp) })
+	s.onClose("overlay", func(context.Context) error { return unmountAll(s.at(sp.Mountpoint), fsName(sp)) })
 	return nil
 }

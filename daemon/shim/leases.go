@@ -26,9 +26,7 @@ func (s *Shim) openLocks(v *views) error {
 	if err != nil {
 		return err
 	}
-	// What can be written of a worktree with layers is in the upper one, and an overlay does not report a
-	// mapping: the kernel maps the file below.
-	backing, err := openDir(cmp.Or(sp.Upper, sp.Tree))
+	backing, err := s.openWritten()
 	if err != nil {
 		return err
 	}

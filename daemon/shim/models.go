@@ -56,6 +56,9 @@ func (s *Shim) handleModels(w http.ResponseWriter, r *http.Request) error {
 			return api.Errorf(api.CodeNetNSFailed, "model endpoint of agent %s: %w", s.Spec.Agent, err)
 		}
 	}
+	if req.Replay != nil {
+		req.Replay.File = s.at(req.Replay.File)
+	}
 	if err := s.models.gateway.Set(req); err != nil {
 		return api.Errorf(api.CodeBadRequest, "%w", err)
 	}
@@ -66,7 +69,7 @@ func modelAddr() netip.AddrPort { return netip.MustParseAddrPort(wire.ModelEndpo
 
 // openModels opens the endpoint. s.models.mu is held.
 func (s *Shim) openModels() error {
-	l, err := ledger.Open(s.Spec.LogDir)
+	l, err := ledger.Open(s.logDir())
 	if err != nil {
 		return err
 	}
@@ -74,11 +77,11 @@ func (s *Shim) openModels() error {
 		s.Log.Warn("model requests of a killed shim counted as cut, and torn lines of the counts left out",
 			"op", "model", "open", r.Open, "lines", r.Unread)
 	}
-	calls, err := openCalls(s.Spec.LogDir)
+	calls, err := openCalls(s.logDir())
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
-	raises, err := raise.Open(s.Spec.LogDir)
+	raises, err := raise.Open(s.logDir())
 	if err != nil { // then nothing is raised
 		s.Log.Error("raised model budgets not read", "err", err)
 	}
@@ -91,7 +94,7 @@ func (s *Shim) openModels() error {
 	g.ShareWanted, g.ShareRaised = s.shareWanted, s.shareRaised
 	g.Ask, g.Stop, g.Raises = s.askBudget, s.stopForBudget, raises
 	g.Rekeyed, g.Called, g.KeyRefused, g.Uncounted = s.keyReplaced, s.serviceCalled, s.keyRefused, s.notCounted
-	g.Recorder = &recording.Writer{Logs: s.Spec.LogDir, Now: time.Now, Stopped: func(task, why string) {
+	g.Recorder = &recording.Writer{Logs: s.logDir(), Now: time.Now, Stopped: func(task, why string) {
 		s.Log.Warn("recording stopped", "op", "model", "task", task, "err", why)
 		s.events.Publish(gateway.StoppedEvent(s.Spec.Agent, task, why))
 	}}

@@ -11,23 +11,70 @@ import (
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 
+	"polis/daemon/api"
 	"polis/daemon/shim/wire"
 	"polis/fusefs/fusectl"
 )
 
-// mountedBy reports whether the topmost mount at path has the given source. It reads the kernel's
-// table (proc_pid_mountinfo(5)): a stat of a dead FUSE mount fails. The table is that of this
-// thread: another one of this process may be in a sandbox's mount namespace.
-func mountedBy(path, source string) (bool, error) {
-	at, err := mountinfo.GetMounts(mountinfo.SingleEntryFilter(path))
+// unmountView unmounts the view of a dead shim. If another directory is at the path of the workspace, nothing there
+// is the agent's.
+func unmountView(spec wire.Spec) error {
+	state, err := openState(spec)
+	switch {
+	case errors.Is(err, os.ErrNotExist), api.CodeOf(err) == api.CodeWorkspaceInvalid, spec.Mountpoint == "":
+		return nil
+	case err != nil && stateOf(spec) != "":
+		return err
+	case err != nil: // a spec that was made to find what is left, by the path that the kernel gave
+		return unmountEach(spec.Mountpoint, unix.RESOLVE_NO_SYMLINKS, fsName(spec))
+	}
+	defer state.Close()
+	return unmountAll(at(state, spec, spec.Mountpoint), fsName(spec))
+}
+
+// unmountAll unmounts every mount with this source that is stacked on path, and no other one.
+func unmountAll(path, source string) error { return unmountEach(path, 0, source) }
+
+func unmountEach(path string, resolve uint64, source string) error {
+	for range 16 {
+		if none, err := unmountTop(path, resolve, source); none || err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("unmount %s: views keep appearing there", path)
+}
+
+// unmountTop unmounts the topmost mount at path if it has this source, and reports whether there is none. It reads
+// the kernel's table (proc_pid_mountinfo(5)): a stat of a dead FUSE mount fails. The table is that of this thread:
+// another one of this process may be in a sandbox's mount namespace.
+func unmountTop(path string, resolve uint64, source string) (none bool, err error) {
+	fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: resolve})
+	switch {
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
+		return true, nil
+	case err != nil:
+		return false, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer unix.Close(fd)
+	id, err := mountOf(fd)
+	if err != nil {
+		return false, err
+	}
+	is, err := mountinfo.GetMounts(func(m *mountinfo.Info) (skip, stop bool) { return m.ID != id, m.ID == id })
 	if err != nil {
 		return false, fmt.Errorf("read mounts: %w", err)
 	}
-	if len(at) == 0 {
-		return false, nil
+	if len(is) == 0 || is[0].Source != source || !strings.HasPrefix(is[0].FSType, "fuse") && is[0].FSType != "overlay" {
+		return true, nil
 	}
-	top := at[len(at)-1]
-	return top.Source == source && (strings.HasPrefix(top.FSType, "fuse") || top.FSType == "overlay"), nil
+	err = unix.Unmount(fmt.Sprintf("/proc/self/fd/%d", fd), unix.MNT_DETACH)
+	if errors.Is(err, unix.EINVAL) { // path is below the mount, or another process was first
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("unmount %s: %w", path, err)
+	}
+	return false, nil
 }
 
 // abortViews ends the FUSE connections of a dead shim that are mounted still.

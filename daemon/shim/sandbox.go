@@ -1,15 +1,11 @@
 package shim
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
-
-	"golang.org/x/sys/unix"
 
 	"polis/cgroup/sandbox"
 	"polis/daemon/api"
@@ -25,32 +21,13 @@ func rootfsDir(spec wire.Spec) string  { return filepath.Join(spec.RunDir, "root
 func gitMount(spec wire.Spec) string   { return filepath.Join(spec.RunDir, "git") }
 func resolvConf(spec wire.Spec) string { return filepath.Join(spec.RunDir, "resolv.conf") }
 
-// sandboxConfig returns the configuration of the agent's sandbox. The view is mounted at the path
-// of the worktree and at that of the project, so that every absolute path that an agent knows
-// refers to its own copy.
-func (s *Shim) sandboxConfig(self string) sandbox.Config {
+// sandboxConfig returns the configuration of the agent's sandbox.
+func (s *Shim) sandboxConfig(self string, o *sources) sandbox.Config {
 	sp := s.Spec
-	mounts := make([]sandbox.Mount, 0, len(sp.Mounts)+4)
-	for _, m := range sp.Mounts {
-		mounts = append(mounts, sandbox.Mount{Source: m.Source, Dest: m.Dest, ReadOnly: m.ReadOnly})
-	}
-	if sp.Git {
-		mounts = append(mounts, sandbox.Mount{Source: gitMount(sp), Dest: sp.BareRepo},
-			sandbox.Mount{Source: cmp.Or(sp.Filtered, filepath.Join(sp.BareRepo, "objects")), Dest: publishedDir(sp), ReadOnly: true},
-			sandbox.Mount{Source: sp.Mountpoint, Dest: sp.Mountpoint})
-		if names := askedNames(sp); names != "" {
-			mounts = append(mounts, sandbox.Mount{Source: names, Dest: askedDir(sp), ReadOnly: true})
-		}
-	}
-	mounts = append(mounts, sandbox.Mount{Source: sp.Mountpoint, Dest: sp.ProjectPath})
-	scratch := ""
-	if sp.Policy.Temp {
-		scratch = sp.Scratch
-	}
 	return sandbox.Config{
 		ID: sandboxID(sp), StateDir: stateDir(sp), RootfsDir: rootfsDir(sp),
-		UID: sp.UID, GID: sp.GID, User: sp.User, Home: sp.Home, HomeDir: sp.HomeDir, ScratchDir: scratch, RunDir: s.insideDir(),
-		Mounts: mounts, Workdir: sp.ProjectPath, FullName: sp.FullName, Hostname: sp.Agent, Domain: api.Domain, ResolvConf: resolver(sp), NetNS: sp.NetNS, Env: s.searchPath(),
+		UID: sp.UID, GID: sp.GID, User: sp.User, Home: sp.Home, HomeDir: sp.HomeDir, HomeOpen: o.home, ScratchDir: scratchOf(sp, o), ScratchOpen: o.scratch, RunDir: s.insideDir(),
+		Mounts: o.mounts, Workdir: sp.ProjectPath, FullName: sp.FullName, Hostname: sp.Agent, Domain: api.Domain, ResolvConf: resolver(sp), NetNS: sp.NetNS, Env: s.searchPath(),
 		CgroupPath: sp.CgroupPath, Limits: sandboxLimits(limitsOf(sp.Settings())),
 		InitBinary: self, Log: s.Log,
 		UserNamespaces: sp.UserNamespaces, ReportDenied: true, Shared: sharedWith(sp),
@@ -66,7 +43,12 @@ func (s *Shim) openSandbox(ctx context.Context) error {
 	if err != nil {
 		return api.Errorf(api.CodeInternal, "managed configuration of the agent's program: %w", err)
 	}
-	cfg := s.sandboxConfig(self)
+	o, err := s.openSources()
+	if err != nil {
+		return api.Errorf(api.CodeNamespaceFailed, "make the sandbox: %w", err)
+	}
+	defer o.close()
+	cfg := s.sandboxConfig(self, o)
 	cfg.Mounts = append(cfg.Mounts, managed...)
 	box, err := sandbox.Create(ctx, cfg)
 	switch {
@@ -119,8 +101,9 @@ func writeResolvConf(spec wire.Spec, server string) error {
 // the dead shim does not end otherwise, be it a process of the agent or a thread of the shim.
 func Cleanup(ctx context.Context, spec wire.Spec) error {
 	errs := []error{abortViews(spec), sandbox.Cleanup(ctx, stateDir(spec), sandboxID(spec), rootfsDir(spec), spec.CgroupPath), removeGroup(ctx, spec)}
-	for _, m := range []string{spec.Mountpoint, upperMount(spec), gitMount(spec)} {
-		errs = append(errs, unmountAll(m, spec))
+	errs = append(errs, unmountView(spec))
+	for _, m := range []string{upperMount(spec), gitMount(spec)} {
+		errs = append(errs, unmountAll(m, fsName(spec)))
 	}
 	errs = append(errs, unmountSnapshots(spec, ""), fdtree.RemoveAll(ctx, snapshotsDir(spec)))
 	// No process of the agent is left, and the views are unmounted.
@@ -134,17 +117,3 @@ func Cleanup(ctx context.Context, spec wire.Spec) error {
 
 // fsName returns the source of a view's mount, the first column of /proc/mounts.
 func fsName(spec wire.Spec) string { return "polis:" + spec.Agent }
-
-// unmountAll unmounts every view of this agent that is stacked on path, and no other mount.
-func unmountAll(path string, spec wire.Spec) error {
-	for range 16 {
-		ours, err := mountedBy(path, fsName(spec))
-		if err != nil || !ours {
-			return err
-		}
-		if err := unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil && !errors.Is(err, unix.EINVAL) {
-			return fmt.Errorf("unmount %s: %w", path, err)
-		}
-	}
-	return fmt.Errorf("unmount %s: views keep appearing there", path)
-}

@@ -3,14 +3,11 @@ package shim
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"polis/daemon/shim/wire"
 	"polis/fusefs"
@@ -29,13 +26,14 @@ func (s *Shim) openShared(cfg *fusefs.Config, own *ignore.Matcher) error {
 	if sp == nil {
 		return nil
 	}
-	for _, d := range []string{sp.Dir, filepath.Join(sp.Dir, "store")} {
+	dir := s.at(sp.Dir)
+	for _, d := range []string{dir, filepath.Join(dir, "store")} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
 			return err
 		}
 	}
 	// Files that a killed shim was about to copy are unchanged at their source.
-	stage := filepath.Join(sp.Dir, "stage")
+	stage := filepath.Join(dir, "stage")
 	if err := errors.Join(fdtree.Cleanup(stage), os.Mkdir(stage, 0o700)); err != nil {
 		return err
 	}
@@ -45,11 +43,11 @@ func (s *Shim) openShared(cfg *fusefs.Config, own *ignore.Matcher) error {
 		return err
 	}
 	if sp.Store != "" {
-		private, err := s.keepDir(filepath.Join(sp.Dir, "store"))
+		private, err := s.keepDir(filepath.Join(dir, "store"))
 		if err != nil {
 			return err
 		}
-		store, err := shared.OpenStore(sp.Store)
+		store, err := shared.OpenStore(s.at(sp.Store))
 		if err != nil {
 			return err
 		}
@@ -67,19 +65,19 @@ func (s *Shim) openShared(cfg *fusefs.Config, own *ignore.Matcher) error {
 // openLower makes the project's ignored files visible in the view.
 func (s *Shim) openLower(out *overlay.Shared, own *ignore.Matcher) error {
 	sp := s.Spec
-	project, err := readOnlyTree(sp.ProjectPath)
-	if err != nil {
-		// The kernel is older than 5.12, or the project was moved.
+	tree, err := readOnlyTree(s.project)
+	if err != nil { // the kernel is older than 5.12
 		s.Log.Warn("files of the project are not shared", "path", sp.ProjectPath, "err", err)
 		return nil
 	}
-	s.onClose("project", func(context.Context) error { return unix.Close(project) })
-	index, exclude, err := gitFiles(sp.ProjectPath)
-	if err != nil {
+	s.onClose("project", func(context.Context) error { return tree.Close() })
+	project := int(tree.Fd())
+	git := &projectGit{project: tree, uid: sp.Project.UID, gid: sp.Project.GID}
+	if err := git.check(); err != nil {
 		s.Log.Warn("files of the project are not shared", "path", sp.ProjectPath, "err", err)
 		return nil
 	}
-	theirs, err := ignore.New(ignore.Config{RootFD: project, IndexPath: index, ExcludePath: exclude})
+	theirs, err := ignore.New(ignore.Config{RootFD: project, IndexPath: indexFile, ExcludePath: excludeFile, Outside: git.open})
 	if err != nil {
 		return err
 	}
@@ -90,7 +88,7 @@ func (s *Shim) openLower(out *overlay.Shared, own *ignore.Matcher) error {
 		return err
 	}
 	s.onClose("shared paths", func(context.Context) error { return paths.Close() })
-	gone, err := shared.OpenWhiteouts(filepath.Join(sp.Shared.Dir, "gone"))
+	gone, err := shared.OpenWhiteouts(filepath.Join(s.at(sp.Shared.Dir), "gone"))
 	if err != nil {
 		return err
 	}
@@ -133,61 +131,6 @@ func (s *Shim) keepDir(path string) (int, error) {
 	}
 	s.onClose("directory", func(context.Context) error { return d.Close() })
 	return int(d.Fd()), nil
-}
-
-// readOnlyTree returns a descriptor of a directory, and of what is mounted in it, on a read-only
-// mount: no fault in this program can write through it.
-func readOnlyTree(path string) (int, error) {
-	fd, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE|unix.AT_SYMLINK_NOFOLLOW)
-	if err != nil {
-		return -1, &os.PathError{Op: "open_tree", Path: path, Err: err}
-	}
-	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOSUID}
-	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr); err != nil {
-		return -1, errors.Join(&os.PathError{Op: "mount_setattr", Path: path, Err: err}, unix.Close(fd))
-	}
-	return fd, nil
-}
-
-// gitFiles returns a checkout's index and info/exclude. Its .git can be the file of a linked
-// worktree (gitrepository-layout(5)).
-func gitFiles(project string) (index, exclude string, err error) {
-	git := filepath.Join(project, ".git")
-	fi, err := os.Lstat(git)
-	if err != nil {
-		return "", "", err
-	}
-	if fi.IsDir() {
-		return filepath.Join(git, "index"), filepath.Join(git, "info", "exclude"), nil
-	}
-	text, err := smallFile(git)
-	dir, ok := strings.CutPrefix(text, "gitdir: ")
-	if err != nil || !ok {
-		return "", "", fmt.Errorf("%s names no git directory: %w", git, errors.Join(err, os.ErrInvalid))
-	}
-	if !filepath.IsAbs(dir) {
-		dir = filepath.Join(project, dir)
-	}
-	common := dir
-	if text, err := smallFile(filepath.Join(dir, "commondir")); err == nil {
-		if common = text; !filepath.IsAbs(common) {
-			common = filepath.Join(dir, common)
-		}
-	}
-	return filepath.Join(dir, "index"), filepath.Join(common, "info", "exclude"), nil
-}
-
-// smallFile reads a file of one line.
-func smallFile(path string) (string, error) {
-	fi, err := os.Lstat(path)
-	if err != nil {
-		return "", err
-	}
-	if !fi.Mode().IsRegular() || fi.Size() > 8192 {
-		return "", &os.PathError{Op: "read", Path: path, Err: os.ErrInvalid}
-	}
-	b, err := os.ReadFile(path)
-	return strings.TrimSpace(string(b)), err
 }
 
 // leaseless reports whether a path takes no lease: git ignores it, or it is the lock file that the

@@ -36,6 +36,9 @@ type Shim struct {
 	Spec wire.Spec
 	Log  *slog.Logger
 
+	state   *os.File // the directory of the workspace; see state.go
+	project *os.File // while the shim starts
+
 	ctx       context.Context
 	group     *errgroup.Group
 	events    *events.Hub
@@ -151,7 +154,7 @@ func (s *Shim) Open(ctx context.Context) (err error) {
 	})
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, s.unwind(context.WithoutCancel(ctx)))
+			err = s.named(errors.Join(err, s.unwind(context.WithoutCancel(ctx))))
 		}
 	}()
 	if s.Spec.Version > wire.Version {
@@ -166,11 +169,16 @@ func (s *Shim) Open(ctx context.Context) (err error) {
 		}
 		return api.Errorf(code, "clear what an earlier shim left: %w", err)
 	}
+	close, err := s.openPlaces()
+	if err != nil {
+		return err
+	}
+	defer close()
 	if err := s.openApprovals(); err != nil {
 		return err
 	}
 	s.group.Go(func() error { s.tally.Run(s.ctx); return nil })
-	if s.out, err = openLog(s.Spec.LogDir, OutputLog, s.Spec.LogBytes); err != nil {
+	if s.out, err = openLog(s.logDir(), OutputLog, s.Spec.LogBytes); err != nil {
 		return api.Errorf(api.CodeInternal, "%w", err)
 	}
 	s.onClose("output log", func(context.Context) error { return errors.Join(s.out.Close(), s.closeRaw()) })

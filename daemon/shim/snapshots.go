@@ -124,7 +124,7 @@ func (s *Shim) mountSnapshot(req wire.MountRequest) (wire.Mounted, error) {
 	if err := s.mayMount(t); err != nil {
 		return none, err
 	}
-	store, err := cas.OpenObjects(req.Store)
+	store, err := cas.OpenObjects(s.at(req.Store))
 	if err != nil {
 		return none, err
 	}

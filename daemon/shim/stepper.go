@@ -58,7 +58,7 @@ func (s *Shim) newStepper(req wire.StartRequest) (*stepper, error) {
 		return st, nil
 	}
 	if s.raw == nil {
-		raw, err := openLog(s.Spec.LogDir, RawLog, s.Spec.LogBytes)
+		raw, err := openLog(s.logDir(), RawLog, s.Spec.LogBytes)
 		if err != nil {
 			return nil, api.Errorf(api.CodeInternal, "%w", err)
 		}

@@ -59,7 +59,7 @@ func (s *Shim) keepExit(m *session) {
 	x.Steps = m.taskSteps()
 	x.Refused = slices.DeleteFunc(s.why(), func(w api.WhyEntry) bool { return w.Time.Before(began) || w.Probe })
 	x.Refused = x.Refused[:min(len(x.Refused), task.MaxRefused)]
-	if err := task.KeepExit(s.Spec.LogDir, id, x); err != nil {
+	if err := task.KeepExit(s.logDir(), id, x); err != nil {
 		s.Log.Error("exit of a task's program not saved", "task", id, "exit_code", m.code, "err", err)
 	}
 }
@@ -143,7 +143,7 @@ func (s *Shim) taskDone(done wire.TaskDone) (id string, already bool, err error)
 	if id, already, err = s.currentTask(); err != nil || already {
 		return id, already, err
 	}
-	if err := task.KeepDone(s.Spec.LogDir, id, done); err != nil {
+	if err := task.KeepDone(s.logDir(), id, done); err != nil {
 		return id, false, api.Errorf(api.CodeStateNotSaved, "%w", err).WithHint("free space in the state directory, or make it writable")
 	}
 	s.mu.Lock()

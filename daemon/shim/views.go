@@ -72,12 +72,12 @@ func (s *Shim) openViews(ctx context.Context) error {
 	if err := s.openLocks(v); err != nil {
 		return err
 	}
-	root, err := openBacking(sp)
+	root, err := s.openBacking()
 	if err != nil {
 		return err
 	}
 	defer root.Close()
-	own, err := openOwn(sp, root) // before the view covers it
+	own, err := s.openOwn(root) // before the view covers it
 	if err != nil {
 		return err
 	}
@@ -137,8 +137,9 @@ func (s *Shim) openTree(ctx context.Context, v *views, root *os.File) error {
 	}
 	if sp.Git {
 		ic.IndexPath = filepath.Join(sp.BareRepo, "worktrees", sp.Agent, "index")
-		ic.TrackedPath = sp.Tracked
+		ic.TrackedPath = s.at(sp.Tracked)
 		ic.ExcludePath = filepath.Join(sp.PrivateGit, "info", "exclude")
+		ic.Outside = s.gitFile
 	}
 	ig, err := ignore.New(ic)
 	if err != nil {
@@ -153,7 +154,7 @@ func (s *Shim) openTree(ctx context.Context, v *views, root *os.File) error {
 	}
 	s.onClose("guard", func(context.Context) error { return v.guard.Close() })
 	s.openCounters(v.guard)
-	cfg := fusefs.Config{Roots: []int{int(root.Fd())}, Guard: v.guard, Mountpoint: sp.Mountpoint, FsName: fsName(sp), Log: s.Log,
+	cfg := fusefs.Config{Roots: []int{int(root.Fd())}, Guard: v.guard, Mountpoint: s.at(sp.Mountpoint), FsName: fsName(sp), Log: s.Log,
 		NoSetID: sp.AsUser, NoRing: sp.NoRing, Opened: git.Opened()}
 	if err := s.openShared(&cfg, ig); err != nil {
 		return fmt.Errorf("shared files: %w", err)

@@ -17,14 +17,15 @@ var ErrUnsupported = errors.New("the file system cannot be shown as another user
 // maxID is the largest id there is; the one above it means none.
 const maxID = 1<<32 - 2
 
-// Open returns a descriptor of the directory path and everything mounted below
+// Open returns a descriptor of the open directory dir and everything mounted below
 // it, in which root and uid, and group 0 and gid, have changed places. Needs
-// CAP_SYS_ADMIN. The caller closes it.
-func Open(path string, uid, gid uint32) (*os.File, error) {
+// CAP_SYS_ADMIN. The caller closes both.
+func Open(dir *os.File, uid, gid uint32) (*os.File, error) {
+	path := dir.Name()
 	if uid == 0 || gid == 0 {
 		return nil, fmt.Errorf("show %s as uid %d, gid %d: must not be root's", path, uid, gid)
 	}
-	fd, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE|unix.AT_SYMLINK_NOFOLLOW)
+	fd, err := unix.OpenTree(int(dir.Fd()), "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH|unix.AT_RECURSIVE)
 	if err != nil {
 		return nil, unsupported(&os.PathError{Op: "open_tree", Path: path, Err: err})
 	}

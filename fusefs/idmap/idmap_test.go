@@ -21,6 +21,13 @@ func needRoot(t *testing.T) {
 	need.Root(t)
 }
 
+func opened(t *testing.T, path string) *os.File {
+	dir, err := os.Open(path)
+	require.NoError(t, err)
+	t.Cleanup(func() { dir.Close() })
+	return dir
+}
+
 func ownerOf(t *testing.T, path string) (uid, gid uint32) {
 	fi, err := os.Lstat(path)
 	require.NoError(t, err)
@@ -55,7 +62,7 @@ func TestRootsTreeIsTheUsersAndStaysRoots(t *testing.T) {
 	require.NoError(t, os.WriteFile(other, nil, 0o600))
 	require.NoError(t, os.Chown(other, 1234, 1234))
 
-	tree, err := idmap.Open(dir, user, user)
+	tree, err := idmap.Open(opened(t, dir), user, user)
 	require.NoError(t, err)
 	defer tree.Close()
 	open := func(name string, flags int) error {
@@ -83,14 +90,33 @@ func TestRootsTreeIsTheUsersAndStaysRoots(t *testing.T) {
 	require.ErrorIs(t, asUser(user, func() error { _, err := os.ReadFile(file); return err }), os.ErrPermission, "and the path is what it was")
 }
 
+// TestTheOpenDirectoryIsShown: its path leads elsewhere meanwhile.
+func TestTheOpenDirectoryIsShown(t *testing.T) {
+	needRoot(t)
+	dir := t.TempDir()
+	for _, name := range []string{"mine", "roots"} {
+		require.NoError(t, os.Mkdir(filepath.Join(dir, name), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name, name), nil, 0o644))
+	}
+	mine := opened(t, filepath.Join(dir, "mine"))
+	require.NoError(t, os.Rename(filepath.Join(dir, "mine"), filepath.Join(dir, "away")))
+	require.NoError(t, os.Symlink("roots", filepath.Join(dir, "mine")))
+	tree, err := idmap.Open(mine, user, user)
+	require.NoError(t, err)
+	defer tree.Close()
+	var st unix.Stat_t
+	require.NoError(t, unix.Fstatat(int(tree.Fd()), "mine", &st, 0))
+	require.ErrorIs(t, unix.Fstatat(int(tree.Fd()), "roots", &st, 0), unix.ENOENT)
+}
+
 func TestWhatCannotBeShownIsSaid(t *testing.T) {
 	needRoot(t)
-	_, err := idmap.Open("/proc", user, user)
+	_, err := idmap.Open(opened(t, "/proc"), user, user)
 	require.ErrorIs(t, err, idmap.ErrUnsupported)
-	_, err = idmap.Open(t.TempDir(), 0, user)
+	_, err = idmap.Open(opened(t, t.TempDir()), 0, user)
 	require.ErrorContains(t, err, "root")
 	for _, id := range []uint32{1, 2, user, 1<<32 - 2} {
-		tree, err := idmap.Open(t.TempDir(), id, id)
+		tree, err := idmap.Open(opened(t, t.TempDir()), id, id)
 		require.NoError(t, err, "%d", id)
 		require.NoError(t, tree.Close())
 	}

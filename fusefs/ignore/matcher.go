@@ -25,6 +25,10 @@ type Config struct {
 	IndexPath string
 	// ExcludePath is info/exclude; may be empty.
 	ExcludePath string
+	// Outside opens IndexPath and ExcludePath with flags of open(2), each time they are read: others can exchange
+	// the files and the directories that contain them. It follows no link that leads out of what the caller means.
+	// If nil, nobody else can exchange the directories. May be nil.
+	Outside func(path string, flags int) (fd int, err error)
 	// TrackedPath is a set of paths that others track (package pathset): those are
 	// never exempt. May be empty; a file that is not there says nothing.
 	TrackedPath string
@@ -149,7 +153,7 @@ func (m *Matcher) others(path string, dir bool) bool {
 	if m.cfg.TrackedPath == "" {
 		return false
 	}
-	f := m.outside(&m.set, m.cfg.TrackedPath, pathset.MaxSize, parseSet)
+	f := m.outside(&m.set, m.cfg.TrackedPath, nil, pathset.MaxSize, parseSet)
 	switch {
 	case f.bad:
 		return true

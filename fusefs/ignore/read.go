@@ -73,21 +73,21 @@ func (m *Matcher) remember(dir string, f *source) {
 }
 
 func (m *Matcher) exclude() *source {
-	return m.outside(&m.extra, m.cfg.ExcludePath, maxIgnoreFile, parseRules)
+	return m.outside(&m.extra, m.cfg.ExcludePath, m.cfg.Outside, maxIgnoreFile, parseRules)
 }
 
 // tracked returns the index's paths, or nil if they are not known.
 func (m *Matcher) tracked() *tracked {
-	f := m.outside(&m.index, m.cfg.IndexPath, maxIndex, parseTracked)
+	f := m.outside(&m.index, m.cfg.IndexPath, m.cfg.Outside, maxIndex, parseTracked)
 	if f.bad || f.absent {
 		return nil
 	}
 	return f.tracked
 }
 
-// outside reads a file that is not in the tree. Its directory belongs to the
-// daemon or the agent; a link in its place is not followed.
-func (m *Matcher) outside(slot **source, path string, limit int64, parse func(*source, []byte)) *source {
+// outside reads a file that is not in the tree. A link in its place is not
+// followed.
+func (m *Matcher) outside(slot **source, path string, open func(string, int) (int, error), limit int64, parse func(*source, []byte)) *source {
 	m.mu.RLock()
 	f := *slot
 	m.mu.RUnlock()
@@ -96,7 +96,11 @@ func (m *Matcher) outside(slot **source, path string, limit int64, parse func(*s
 	}
 	old := f
 	f = m.load(old, path, func() (int, error) {
-		return unix.Open(path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
+		const flags = unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC | unix.O_NOCTTY
+		if open != nil {
+			return open(path, flags)
+		}
+		return unix.Open(path, flags, 0)
 	}, limit, parse)
 	if errors.Is(f.err, unix.ELOOP) {
 		f.bad = true

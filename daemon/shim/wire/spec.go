@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"polis/daemon/api"
+	"polis/daemon/pinned"
 	"polis/daemon/setting"
 )
 
@@ -19,8 +20,13 @@ type Spec struct {
 	// LockSocket is where lockd listens; Session names this agent's session
 	// across reconnects.
 	LockSocket string `json:"lock_socket"`
-	Session    string `json:"session"`
-	Secret     string `json:"secret"`
+	// State is the directory of the workspace that polis has. What is below it is opened from there: the owner of a
+	// directory above it can exchange that one.
+	State string `json:"state,omitempty"`
+	// Project is the recorded identity of the project.
+	Project pinned.Record `json:"project,omitzero"`
+	Session string        `json:"session"`
+	Secret  string        `json:"secret"`
 
 	Git bool `json:"git"`
 	// Tree is the directory below the view (the worktree, or the project of a
@@ -179,6 +185,8 @@ type Check struct {
 	Log     string           `json:"log"` // file for its output, of which Spec.LogBytes are kept
 	// Setup: it is the setup command of a workspace, which has a network if Spec.NetNS is not "".
 	Setup bool `json:"setup,omitempty"`
+	// Shared are names of directories of the project that the command may read at their paths.
+	Shared []string `json:"shared,omitempty"`
 }
 
 // CheckResult is how a check ended.
