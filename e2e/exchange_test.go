@@ -34,7 +34,14 @@ type exchangers struct {
 const theirSecret = "secret-of-the-victim"
 
 func newExchangers(t *testing.T, plain bool) *exchangers {
-	d := startDaemon(t, options{})
+	x := exchangersOf(startDaemon(t, options{}), plain)
+	x.must("up", "--repo", x.project, x.path("ws"))
+	return x
+}
+
+// exchangersOf makes the projects for a daemon that has no workspace yet.
+func exchangersOf(d *daemon, plain bool) *exchangers {
+	t := d.t
 	x := &exchangers{daemon: d, project: d.path("mallory/a/project")}
 	for who, uid := range map[string]int{"mallory": mallory, "victim": victim, "root": 0} {
 		dir := d.path(who, "a/project")
@@ -68,7 +75,6 @@ func newExchangers(t *testing.T, plain bool) *exchangers {
 	x.before = x.others()
 	require.NoError(t, os.Mkdir(d.path("mallory/a/own"), 0o755))
 	require.NoError(t, os.Lchown(d.path("mallory/a/own"), mallory, mallory))
-	d.must("up", "--repo", x.project, d.path("ws"))
 	return x
 }
 

@@ -145,7 +145,7 @@ func setupTable() Table {
 
 func mountKeys() []Key {
 	return []Key{
-		{Name: "source", Text: "The absolute path on the host."},
+		{Name: "source", Text: "The absolute path on the host. If a symbolic link of a user is on the way to it, polis opens it with the rights of the user as whom agents run, else as root."},
 		{Name: "dest", Text: "The absolute path in the sandbox."},
 		{Name: "read_only", Text: "Whether the sandbox cannot change it."},
 	}
