@@ -86,7 +86,7 @@ func (p *point) directory(at int, name string) (int, error) {
 	if !errors.Is(err, unix.ENOENT) {
 		return next, err
 	}
-	if err := unix.Mkdirat(at, name, 0o755); err != nil {
+	if err := unix.Mkdirat(at, name, 0o700); err != nil {
 		return -1, err
 	}
 	if next, err = unix.Openat(at, name, flags, 0); err != nil {
@@ -123,7 +123,7 @@ func (p *point) file(at int, name string) error {
 	case !errors.Is(err, unix.ENOENT):
 		return err
 	}
-	fd, err := unix.Openat(at, name, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o644)
+	fd, err := unix.Openat(at, name, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,6 @@ const (
 type multipartFields struct {
 	field     func(name, value string) error
 	delimiter string
-	started   bool
 	midLine   bool   // what comes cannot be a delimiter
 	line      []byte // the beginning of a line, as long as it can be a delimiter
 	inHeader  bool
