@@ -173,7 +173,7 @@ func (g *Gateway) relay(w http.ResponseWriter, r *http.Request, s *service, call
 	if s.config.Record && g.Recorder != nil && !x.work.Over {
 		x.rec = g.Recorder.Begin(x.work.Task, x.recorded())
 	}
-	defer g.sending(x.work)()
+	defer g.sending()()
 	x.send(w, r)
 	return nil
 }

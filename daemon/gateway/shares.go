@@ -63,7 +63,7 @@ func (g *Gateway) setShared(s *wire.SharedBudget) {
 func (g *Gateway) Share(r wire.Shares) wire.ShareUse {
 	use, spent := g.share(r)
 	if spent {
-		g.stopIfIdle(g.present())
+		g.stopIfIdle()
 	}
 	return use
 }

@@ -76,7 +76,7 @@ func (g *Gateway) withinBudget(ctx context.Context, w Work, tokens bool) *provid
 		}
 		g.mu.Unlock()
 		if q == nil {
-			g.stopIfIdle(w)
+			g.stopIfIdle()
 			return spentFailure(st, w)
 		}
 		select {
@@ -137,7 +137,7 @@ func (g *Gateway) question(st budget.State) *question {
 }
 
 // sending counts a request that is sent; the function it returns is called after its end.
-func (g *Gateway) sending(w Work) func() {
+func (g *Gateway) sending() func() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.spent.open++
@@ -145,28 +145,33 @@ func (g *Gateway) sending(w Work) func() {
 		g.mu.Lock()
 		g.spent.open--
 		g.mu.Unlock()
-		g.stopIfIdle(w)
+		g.stopIfIdle()
 	}
 }
 
-// stopIfIdle has the agent stopped if its budget is spent, that is to be so, and no answer is open.
-func (g *Gateway) stopIfIdle(w Work) {
-	if w.Over {
-		w = g.present()
-	}
+// stopIfIdle has the agent's present work stopped if its budget is spent, that is to be so, and no answer is open.
+func (g *Gateway) stopIfIdle() {
 	g.mu.Lock()
-	if g.spent.end != setting.BudgetStop || g.spent.open > 0 || g.Now().Sub(g.spent.stopped) < stopEvery {
-		g.mu.Unlock()
+	may := g.mayStop()
+	g.mu.Unlock()
+	if !may {
 		return
 	}
+	w := g.present()
+	g.mu.Lock()
 	st := g.state(w)
-	if st.Spent() {
+	if may = st.Spent() && g.mayStop(); may {
 		g.spent.stopped = g.Now()
 	}
 	g.mu.Unlock()
-	if st.Spent() {
+	if may {
 		g.Stop(st)
 	}
+}
+
+// mayStop reports whether the agent's work is to be stopped now if its budget is spent. g.mu is held.
+func (g *Gateway) mayStop() bool {
+	return g.spent.end == setting.BudgetStop && g.spent.open == 0 && g.Now().Sub(g.spent.stopped) >= stopEvery
 }
 
 // state returns the state of the budget that is spent, or that of the agent. g.mu is held.

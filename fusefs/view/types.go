@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"path"
+	"strings"
 	"syscall"
 	"time"
 
@@ -119,7 +119,10 @@ type Class struct{ Op, Code, Rule, Parent string }
 func (d Denial) Class() Class {
 	c := Class{d.Op, d.Code, d.Rule, d.Within}
 	if c.Parent == "" {
-		c.Parent = path.Dir(d.Path)
+		c.Parent = "."
+		if i := strings.LastIndexByte(d.Path, '/'); i > 0 { // path.Dir would copy
+			c.Parent = d.Path[:i]
+		}
 	}
 	return c
 }
