@@ -182,6 +182,8 @@ install: ## programs, units, configuration and man pages below DESTDIR (build fi
 	install -m 644 units/*.service units/*.socket units/*.slice $(DESTDIR)$(UNITDIR)/
 	install -D -m 644 units/polis.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/polis.conf
 	install -D -m 644 units/polis.tmpfiles $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/polis.conf
+	install -D -m 644 units/10-polis.network $(DESTDIR)$(PREFIX)/lib/systemd/network/10-polis.network
+	install -D -m 644 units/10-polis-networkmanager.conf $(DESTDIR)$(PREFIX)/lib/NetworkManager/conf.d/10-polis.conf
 	install -d $(DESTDIR)$(SYSCONFDIR)/polis/agents.d
 	test -e $(DESTDIR)$(SYSCONFDIR)/polis/polisd.toml || install -m 644 units/polisd.toml $(DESTDIR)$(SYSCONFDIR)/polis/polisd.toml
 	for m in docs/man/*.[1-8]; do test -e $$m || continue; install -D -m 644 $$m $(DESTDIR)$(PREFIX)/share/man/man$${m##*.}/$${m##*/}; done
@@ -200,6 +202,7 @@ uninstall: ## take away what install put there; configuration and workspaces sta
 	cd units && rm -f $$(printf '$(DESTDIR)$(UNITDIR)/%s ' *.service *.socket *.slice)
 	rm -rf $(DESTDIR)$(PREFIX)/share/polis
 	rm -f $(DESTDIR)$(PREFIX)/lib/sysusers.d/polis.conf $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/polis.conf
+	rm -f $(DESTDIR)$(PREFIX)/lib/systemd/network/10-polis.network $(DESTDIR)$(PREFIX)/lib/NetworkManager/conf.d/10-polis.conf
 	for m in docs/man/*.[1-8]; do rm -f $(DESTDIR)$(PREFIX)/share/man/man$${m##*.}/$${m##*/}; done
 	rm -f $(DESTDIR)$(PREFIX)/share/bash-completion/completions/polisctl $(DESTDIR)$(PREFIX)/share/zsh/vendor-completions/_polisctl $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/polisctl.fish
 

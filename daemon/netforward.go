@@ -111,7 +111,7 @@ func (f *forwarding) tell(ctx context.Context) {
 	_ = g.Wait() //nolint:errcheck // no function returns an error
 }
 
-// tellBlocked has the shim of an agent record who drops its packets, if somebody does.
+// tellBlocked has the shim of an agent record who drops its packets, if another firewall does.
 func (d *Daemon) tellBlocked(ctx context.Context, name string) {
 	e := d.networkBlocked(time.Time{})
 	if e == nil {

@@ -54,6 +54,9 @@ func (c *change) ensureAgent(ctx context.Context, agent string) (_ Endpoint, err
 		return Endpoint{}, fmt.Errorf("directory for network namespaces: %w", err)
 	}
 	path := c.netnsFile(agent)
+	if err := c.rebind(ctx, agent, s); err != nil {
+		return Endpoint{}, err
+	}
 	ns, created, err := ensureNetNS(path)
 	if err != nil {
 		return Endpoint{}, err

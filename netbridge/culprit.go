@@ -20,7 +20,7 @@ type Culprit struct {
 	Open []string
 }
 
-// The firewalls that are told apart, by what they call their tables and chains.
+// The firewalls that are distinguished, by the names of their tables and chains.
 const (
 	Docker    = "Docker"
 	Firewalld = "firewalld"
@@ -99,7 +99,7 @@ func (b *Bridge) culprit(way probeWay) (Culprit, error) {
 	return Culprit{Program: program, Hook: f.hook, Place: f.String(), Open: f.open(program, b.names.bridge)}, nil
 }
 
-// programOf tells the firewalls apart by the chains beside the one that drops.
+// programOf distinguishes the firewalls by the chains beside the one that drops.
 func programOf(f foreign, chains []string) string {
 	switch {
 	case f.table == "firewalld":

@@ -211,6 +211,9 @@ func (c *change) linkStates(st *state, s scan) error {
 				break // the others follow from it
 			}
 		}
+		if !isMounted(c.netnsFile(v.alias.agent)) {
+			st.found(v.alias.agent, "its network namespace is not mounted")
+		}
 	}
 	return nil
 }

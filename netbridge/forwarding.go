@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Forwarding is what becomes of a packet that an agent's rules let out.
+// Forwarding is the result of a test packet, which stands for those that agents' rules let out.
 type Forwarding struct {
 	// Works: the packet, and answers, pass.
 	Works bool

@@ -2,6 +2,7 @@ package netbridge
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"slices"
@@ -100,6 +101,11 @@ func TestWhatOthersChangeIsBackWithinTwoSeconds(t *testing.T) {
 		"port no more isolated": {func(t *testing.T, _ *Bridge, ep Endpoint) {
 			ip(t, "link", "set", ep.Link, "type", "bridge_slave", "isolated", "off")
 		}, "is not isolated"},
+		"namespace unmounted": {func(t *testing.T, b *Bridge, ep Endpoint) {
+			inside(t, ep) // a process of the agent
+			require.NoError(t, unix.Unmount(ep.NetNS, unix.MNT_DETACH))
+			ip(t, "link", "set", ep.Link, "down") // umount is not reported
+		}, "network namespace is not mounted"},
 		"barrier gone": {func(t *testing.T, b *Bridge, _ Endpoint) { tc(t, "qdisc", "del", "dev", b.Name(), "clsact") }, "the filter of the bridge"},
 		"forwarding off": {func(t *testing.T, _ *Bridge, _ Endpoint) {
 			require.NoError(t, os.WriteFile(ipForward, []byte("0"), 0))
@@ -145,6 +151,23 @@ func TestWhatOthersChangeIsBackWithinTwoSeconds(t *testing.T) {
 			require.ErrorIs(t, err, unix.ECONNREFUSED)
 		})
 	}
+}
+
+// inside has a process in the agent's namespace until the test ends.
+func inside(t *testing.T, ep Endpoint) {
+	t.Helper()
+	cmd := exec.Command("nsenter", "--net="+ep.NetNS, "sleep", "60")
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	own, err := os.Readlink("/proc/self/ns/net")
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		ns, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", cmd.Process.Pid))
+		return err == nil && ns != own
+	}, 5*time.Second, 5*time.Millisecond)
 }
 
 func tc(t *testing.T, args ...string) {
