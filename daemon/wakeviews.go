@@ -18,7 +18,7 @@ import (
 const (
 	// viewTime is how long a view may take to answer when polisd starts.
 	viewTime = 20 * time.Second
-	// wakeSlots bounds the agents whose views are asked at the same time.
+	// wakeSlots bounds the agents whose views are woken at the same time.
 	wakeSlots = 8
 )
 
@@ -68,7 +68,7 @@ func (s *shims) wake(ctx context.Context, name string, mounts []*mountinfo.Info)
 		return conns.abort() // without a server they have ended, unless another process has the descriptor
 	}
 	if err != nil {
-		return err // its views are asked by what comes next
+		return err // what comes next wakes its views
 	}
 	switch dying, err := proc.Dying(); {
 	case err != nil:

@@ -3,10 +3,7 @@ package agent
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sort"
 	"sync"
@@ -291,12 +288,4 @@ func (m *Manager) count(workspace string) int {
 		}
 	}
 	return n
-}
-
-func secret() (string, error) {
-	b := make([]byte, 16)
-	if _, err := rand.Read(b); err != nil {
-		return "", fmt.Errorf("make a secret: %w", err)
-	}
-	return hex.EncodeToString(b), nil
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"polis/daemon/private"
 	"polis/fusefs/policy"
 )
 
@@ -31,12 +32,7 @@ func (s *objectStore) name(held []file) error {
 			return nil
 		}
 		fan := filepath.Join(dir, h.id[:2])
-		if err := os.Mkdir(fan, 0o755); err == nil {
-			err = os.Chmod(fan, 0o755) // whatever the umask says
-			if err != nil {
-				return err
-			}
-		} else if !errors.Is(err, fs.ErrExist) {
+		if err := private.Within(fan); err != nil {
 			return err
 		}
 		f, err := os.OpenFile(filepath.Join(fan, h.id[2:]), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0)

@@ -1,0 +1,43 @@
+package shim
+
+import (
+	"os"
+	"time"
+
+	"polis/daemon/api"
+	"polis/daemon/shim/wire"
+)
+
+// status returns the state of the shim as polisd sees it.
+func (s *Shim) status() wire.Status {
+	counters, times := s.kept.report(s.views.guard)
+	st := wire.Status{Version: wire.Version, MinVersion: wire.MinVersion, Agent: s.Spec.Agent, Generation: s.Spec.Generation, PID: os.Getpid(),
+		InitPID: s.sandbox.InitPid(), StartedAt: s.started, Counters: counters, Times: &times, Sessions: int(s.sessions.Load()),
+		Ports: s.ports.list(), Address: s.Spec.Address, LastEvent: s.events.Last(), Passthrough: s.views.tree.Passthrough(), Audit: s.Spec.Audit, Snapshots: s.snapshots.list(), OwnedRefs: s.views.ownedRefs()}
+	if stats, err := s.sandbox.Stats(); err == nil {
+		st.Memory, st.CPUMicros, st.Processes = int64(stats.MemoryBytes), stats.CPU.Microseconds(), int(stats.Pids)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st.LimitHits = s.hits.list()
+	st.OOM, st.Listening = s.oomOfMain(), s.listeningOn(api.ProtoTCP)
+	st.ListeningUDP = s.listeningOn(api.ProtoUDP)
+	st.LeftRunning, st.Waiting = s.leftovers.Any(), s.approvals.Waiting()
+	if z := s.freezer.waiting(); z != nil {
+		st.Frozen = s.freezer.state()
+		if st.Waiting == nil || st.Frozen == nil || st.Frozen.By != api.FrozenByBudget { // the answer to its question thaws it
+			st.Waiting = z
+		}
+	}
+	if st.Waiting == nil {
+		st.Waiting = s.leaseWaits.waiting(time.Now())
+	}
+	if s.main != nil {
+		st.Running, st.MainPID = !s.main.over(), s.main.proc.Pid()
+		if !st.Running {
+			st.ExitCode, st.ExitedAt = &s.main.code, &s.main.ended
+		}
+	}
+	s.addTask(&st)
+	return st
+}
