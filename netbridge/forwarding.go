@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -139,7 +140,8 @@ func (b *Bridge) followProbe(ctx context.Context, ep Endpoint, sock *os.File, to
 			}
 			way.forwarded = way.forwarded || own && t.chain == forwardFirst
 			switch {
-			case own && t.chain == postroutingLast:
+			// The end of another instance is one, too: all mark their test packets alike.
+			case t.family == unix.NFPROTO_INET && t.chain == postroutingLast && (own || strings.HasPrefix(t.table, plainNames+"_") || t.table == plainNames):
 				way.left = true
 			case t.drops:
 				way.by = &t

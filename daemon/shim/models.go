@@ -51,9 +51,9 @@ func (s *Shim) handleModels(w http.ResponseWriter, r *http.Request) error {
 		err := s.openModels()
 		switch {
 		case api.CodeOf(err) == api.CodeModelCountsCorrupt:
-			return api.Errorf(api.CodeModelCountsCorrupt, "the gateway of agent %s stays closed: %w", s.Spec.Agent, err)
+			return s.named(api.Errorf(api.CodeModelCountsCorrupt, "the gateway of agent %s stays closed: %w", s.Spec.Agent, err))
 		case err != nil:
-			return api.Errorf(api.CodeNetNSFailed, "model endpoint of agent %s: %w", s.Spec.Agent, err)
+			return s.named(api.Errorf(api.CodeNetNSFailed, "model endpoint of agent %s: %w", s.Spec.Agent, err))
 		}
 	}
 	if req.Replay != nil {
