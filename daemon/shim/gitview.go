@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -58,7 +57,7 @@ func (s *Shim) objectDirs() ([]string, error) {
 	if s.askedNames() == "" {
 		return dirs, nil
 	}
-	if err := os.Mkdir(s.at(askedDir(sp)), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := private.Shared(s.at(askedDir(sp)), false); err != nil {
 		return nil, err
 	}
 	return append(dirs, askedDir(sp)), nil
