@@ -21,6 +21,7 @@ func Undo(root layout.Workspace) {
 	if fi, err := os.Lstat(link); err == nil && fi.Mode()&os.ModeSymlink != 0 {
 		_ = os.Remove(link) //nolint:errcheck // only tidying up
 	}
+	_ = os.Remove(root.ProjectRecord())  //nolint:errcheck // of a workspace that does not exist
 	entries, _ := os.ReadDir(root.Dir()) //nolint:errcheck // as above
 	for _, e := range entries {
 		if e.IsDir() {
