@@ -72,8 +72,9 @@ func TestAKilledShimThatCannotEndIsEnded(t *testing.T) {
 				})
 				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				defer cancel()
-				out, err := exec.CommandContext(ctx, "df", d.mounts()...).CombinedOutput() // not on those of other tests
-				require.NoError(t, err, "%s", out)
+				// Not on those of other tests. The namespace of a test packet can be gone by now: what counts is that it ends.
+				out, err := exec.CommandContext(ctx, "df", d.mounts()...).CombinedOutput()
+				require.NoError(t, ctx.Err(), "%v: %s", err, out)
 				if a, _ := d.agent("alice"); a.Status == api.StatusError {
 					require.Empty(t, glob(d.path("run", "agents", "alice")))
 					d.must("agents", "start", "alice")
