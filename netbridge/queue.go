@@ -26,11 +26,14 @@ const (
 const (
 	// loggedMark is on a packet that goes through the rules for the second time.
 	loggedMark = 0x706f6c69
-	// How many refused packets per second and agent are logged: of the destinations of one of logParts. The rest is refused
-	// and only counted.
+	// How many refused packets per second and agent are logged. Each that waits for its report is an entry of the
+	// kernel's connection tracking table, so that the bursts are small.
 	logRate  = 20
 	logBurst = 40
-	logParts = 16
+	// Beyond that, how many of the destinations of one of logParts. The rest is refused and only counted.
+	logParts  = 16
+	partRate  = 1
+	partBurst = 2
 )
 
 // queue sends a packet to a program.
@@ -64,19 +67,17 @@ func nextQueue(num uint16) uint16 { return 1<<14 | (num+257)&(1<<14-1) }
 // ends in the rejection.
 // The kernel drops the packet if no program has bound the queue.
 //
-// With a seed, the destinations are divided into parts, each with a limit of its own: so many packets to one
-// do not prevent that those to another are logged. The agent does not know the parts. Without one all have one limit.
+// With a seed, the destinations are divided into parts, each with a limit of its own beside that of all: so many packets to
+// one do not prevent that those to another are logged. The agent does not know the parts.
 // The last rule counts the packets that are not logged.
 func planLog(num uint16, kind queueKind, seed *uint32) []rule {
-	rules := []rule{newRule(marked(loggedMark), comeBack())}
-	rest := []part{perSecond(logRate, logBurst), kind.queue(num)}
+	rules := []rule{newRule(marked(loggedMark), comeBack()), newRule(perSecond(logRate, logBurst), kind.queue(num))}
 	if seed != nil {
 		for i := range uint32(logParts) {
-			rules = append(rules, newRule(destination(logParts, *seed, i), perSecond(logRate, logBurst), kind.queue(num)))
+			rules = append(rules, newRule(destination(logParts, *seed, i), perSecond(partRate, partBurst), kind.queue(num)))
 		}
-		rest = append([]part{l4not(unix.IPPROTO_TCP), l4not(unix.IPPROTO_UDP)}, rest...)
 	}
-	return append(rules, newRule(rest...), newRule(counter()))
+	return append(rules, newRule(counter()))
 }
 
 // LogTo has the rules send the agent's refused packets to a queue, which must be bound

@@ -125,11 +125,6 @@ func l4tcp() part {
 	return part{"meta l4proto tcp", metaCmp(expr.MetaKeyL4PROTO, expr.CmpOpEq, []byte{unix.IPPROTO_TCP})}
 }
 
-func l4not(proto byte) part {
-	name := map[byte]string{unix.IPPROTO_TCP: "tcp", unix.IPPROTO_UDP: "udp"}[proto]
-	return part{"meta l4proto != " + name, metaCmp(expr.MetaKeyL4PROTO, expr.CmpOpNeq, []byte{proto})}
-}
-
 // destination matches TCP and UDP packets whose destination, address and port, is in one of several parts.
 func destination(parts, seed, which uint32) part {
 	ex := metaCmp(expr.MetaKeyNFPROTO, expr.CmpOpEq, []byte{unix.NFPROTO_IPV4})
