@@ -114,14 +114,16 @@ func (u *upper) record() (pinned.Record, error) {
 		return pinned.Record{}, api.Errorf(api.CodeWorkspaceInvalid, "the project of %s: %w", u.spec.Workspace, err)
 	}
 	// polis made the link, to a path without links.
-	if to, err := os.Readlink(link); err == nil && to != path {
+	to, unlinked := os.Readlink(link)
+	if unlinked == nil && to != path {
 		return pinned.Record{}, u.w.changed(pinned.Record{Path: to}, fmt.Errorf("%w: %s leads to %s now", pinned.ErrChanged, to, path))
 	}
 	r, err := pinned.Take(path)
 	if err != nil {
 		return r, u.w.untaken(path, err)
 	}
-	if u.spec.Owner != nil && r.UID != *u.spec.Owner {
+	// A clone of polis is the agents' user's, whoever owns the repository that it is a clone of.
+	if clone := unlinked != nil && r.UID == u.spec.UID; u.spec.Owner != nil && r.UID != *u.spec.Owner && !clone {
 		return r, u.w.changed(r, fmt.Errorf("%w: %s belongs to uid %d, and the workspace to uid %d", pinned.ErrChanged, path, r.UID, *u.spec.Owner))
 	}
 	if err := u.w.placedFor(r); err != nil {

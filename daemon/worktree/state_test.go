@@ -158,3 +158,23 @@ func TestFilesBelowAViewAreTheWorkspaces(t *testing.T) {
 	<-stopped
 	require.Positive(t, refused)
 }
+
+// A bare repository of root's is cloned as the user whom the agents run as, and that is the project.
+func TestABareRepositoryOfRootsIsCloned(t *testing.T) {
+	needRoot(t)
+	bare := filepath.Join(tempDir(t), "bare.git")
+	as(t, 0, "/", "clone", "-q", "--bare", project(t), bare)
+	s, root := spec(t, bare), uint32(0)
+	s.Owner = &root
+	info, err := Up(t.Context(), s)
+	require.NoError(t, err)
+	require.Equal(t, uint32(nobody), info.Record.UID)
+	_, err = Up(t.Context(), s)
+	require.NoError(t, err, "and again")
+	// The project of another user is none.
+	s = spec(t, project(t))
+	s.Owner = new(uint32)
+	*s.Owner = nobody
+	_, err = Up(t.Context(), s)
+	require.ErrorContains(t, err, "belongs to uid 0, and the workspace to uid 65534")
+}
