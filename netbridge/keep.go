@@ -55,7 +55,7 @@ func (b *Bridge) Keep(ctx context.Context, report func(Repair), others func()) e
 	g, gctx := errgroup.WithContext(ctx)
 	stop := context.AfterFunc(gctx, func() {
 		_ = rules.Close() //nolint:errcheck // both were only read
-		_ = links.Close() //nolint:errcheck
+		_ = links.Close() //nolint:errcheck // as above
 	})
 	defer stop()
 	g.Go(func() error { return listenTo(gctx, rules, k.ruleMessages) })

@@ -118,7 +118,7 @@ func (m *Merger) UpdateCheckout(ctx context.Context) (CheckoutUpdate, error) {
 		if moves && begun == nil {
 			if conv, err = conversionsOf(ctx, p, m.homeOf(p)); err != nil {
 				keep = err
-				return nil
+				return nil //nolint:nilerr // it is why the checkout is left alone
 			}
 			keep = keeps(ctx, p, conv)
 		}

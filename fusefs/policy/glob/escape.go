@@ -48,11 +48,9 @@ func (p *Pattern) Brackets() *Pattern {
 	if p.negated {
 		body, neg = body[1:], "!"
 	}
-	text := body
+	text := Literal(body)
 	if strings.HasPrefix(body, "!") { // after the "!" of the negation it is an ordinary character
 		text = strings.TrimPrefix(Literal(" "+body), " ")
-	} else {
-		text = Literal(body)
 	}
 	if text == body {
 		return nil
