@@ -140,3 +140,23 @@ func TestAMergeKeepsPermissions(t *testing.T) {
 		})
 	}
 }
+
+// One file that everybody can write does not make the next one so.
+func TestNewFilesCannotBeWrittenByMoreThanTheirDirectory(t *testing.T) {
+	for _, c := range []struct{ dir, file, want fs.FileMode }{
+		{0o755, 0o666, 0o644}, {0o775, 0o666, 0o664}, {0o777, 0o666, 0o666}, {0o700, 0o660, 0o640}, {0o755, 0o600, 0o600},
+	} {
+		dir := t.TempDir()
+		for name, mode := range map[string]fs.FileMode{"a": 0o600, "b": c.file} {
+			require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
+			require.NoError(t, os.Chmod(filepath.Join(dir, name), mode))
+		}
+		require.NoError(t, os.Chmod(dir, c.dir))
+		root, err := os.OpenRoot(dir)
+		require.NoError(t, err)
+		got, err := usual(root, ".", fs.ModeDir|c.dir)
+		require.NoError(t, root.Close())
+		require.NoError(t, err)
+		require.Equal(t, c.want, got, "%v %v", c.dir, c.file)
+	}
+}

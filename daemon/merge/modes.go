@@ -74,7 +74,8 @@ func usual(root *os.Root, dir string, own fs.FileMode) (fs.FileMode, error) {
 	if all == 0 {
 		all = own & 0o666
 	}
-	return all, nil
+	// One file that everybody can write makes no other so: a user who cannot change the directory cannot change new files.
+	return all &^ (0o022 &^ own.Perm()), nil
 }
 
 // keep gives what a fast-forward has made its permissions.
