@@ -122,7 +122,7 @@ func (u *upper) record() (pinned.Record, error) {
 	if err != nil {
 		return r, u.w.untaken(path, err)
 	}
-	// A clone of polis is the agents' user's, whoever owns the repository that it is a clone of.
+	// A clone of polis is the agents' user's, regardless of who owns the repository that it is a clone of.
 	if clone := unlinked != nil && r.UID == u.spec.UID; u.spec.Owner != nil && r.UID != *u.spec.Owner && !clone {
 		return r, u.w.changed(r, fmt.Errorf("%w: %s belongs to uid %d, and the workspace to uid %d", pinned.ErrChanged, path, r.UID, *u.spec.Owner))
 	}
