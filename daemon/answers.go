@@ -12,7 +12,8 @@ import (
 // question is then a person's again.
 func (d *Daemon) readAnswers(w *workspace) store.Answers {
 	var k store.Answers
-	if err := store.ReadSummed(w.root.Answers(), &k); err != nil && !errors.Is(err, os.ErrNotExist) {
+	read := func(path string) error { return store.ReadSummed(path, &k) }
+	if err := w.git.Below(w.root.Answers(), read); err != nil && !errors.Is(err, os.ErrNotExist) {
 		d.warn(string(api.CodeStateCorrupt) + ": the remembered answers of workspace " + w.agents.Name + " cannot be read and are forgotten: " + err.Error())
 		return store.Answers{}
 	}
@@ -27,5 +28,5 @@ func (d *Daemon) SaveAnswers(name string, k store.Answers) error {
 	if !ok {
 		return nil
 	}
-	return store.WriteSummed(w.root.Answers(), k)
+	return w.git.Below(w.root.Answers(), func(path string) error { return store.WriteSummed(path, k) })
 }

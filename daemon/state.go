@@ -2,6 +2,9 @@ package daemon
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"polis/daemon/agent"
@@ -9,6 +12,7 @@ import (
 	"polis/daemon/isolation"
 	"polis/daemon/layout"
 	"polis/daemon/store"
+	"polis/daemon/walk"
 )
 
 // readRegistry reads the list of workspaces. On store.ErrCorrupt the list was rebuilt and is usable.
@@ -26,7 +30,16 @@ func (d *Daemon) writeRegistry(reg store.Registry) error {
 
 // readState reads the state of a workspace, and reports what was lost.
 func (d *Daemon) readState(name string, root layout.Workspace, rep *agent.Report) (store.State, error) {
-	st, lost, err := store.LoadState(name, root.State(), d.started, d.Log)
+	dir, _, err := walk.Placed(root.Dir()) // it can lie in a directory of a user, who can put another there
+	if errors.Is(err, os.ErrNotExist) {
+		return store.State{}, nil
+	}
+	if err != nil {
+		return store.State{}, walk.Refused("the workspace "+name, err)
+	}
+	defer dir.Close()
+	st, lost, err := store.LoadState(name, walk.Path(dir, filepath.Base(root.State())), d.started, d.Log)
+	lost, err = strings.ReplaceAll(lost, walk.Path(dir, ""), root.Dir()+"/"), walk.Named(err, dir, root.Dir())
 	if lost != "" {
 		d.warn(lost)
 		rep.Errors = append(rep.Errors, lost)
@@ -50,5 +63,5 @@ func (w *workspace) save(kept []store.Agent, removed []store.Removed, locks []ap
 	st.IsolationMode, st.Agents, st.Locks, st.Removed, st.Queue = isolation.Mode(w.d.missingIsolation), kept, locks, removed, w.queue.Entries()
 	st.Signals, st.Races = w.flow.Signals(), w.d.races.List(w.agents.Name)
 	st.PortAllocations = store.Allocations(kept, lo, w.d.Config.Network.Bind)
-	return w.file.Save(st, time.Now())
+	return w.git.Below(w.root.State(), func(path string) error { return w.file.Save(path, st, time.Now()) })
 }

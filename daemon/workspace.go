@@ -82,7 +82,7 @@ func (d *Daemon) up(ctx context.Context, req api.UpRequest, progress func(string
 	if req.Repo != "" && !placement.IsURL(req.Repo) {
 		local = req.Repo
 	}
-	if err := placement.CheckPaths(root, local, d.Config.RunDir, reg); err != nil {
+	if err := d.placeable(root, local, listed, reg); err != nil {
 		return api.UpResponse{}, err
 	}
 	_, err = os.Lstat(root.Dir())
@@ -154,6 +154,14 @@ func (d *Daemon) up(ctx context.Context, req api.UpRequest, progress func(string
 	return resp, nil
 }
 
+// placeable refuses a place where a workspace must not lie. A listed workspace stays where it is.
+func (d *Daemon) placeable(root layout.Workspace, local string, listed bool, reg store.Registry) error {
+	if err := placement.CheckPaths(root, local, d.Config.RunDir, reg); err != nil || listed {
+		return err
+	}
+	return placement.CheckUsers(root, d.live().Workspace.InUserDirectories, d.Config.WorkspacesDir)
+}
+
 // target returns the branch that merges go to.
 func (w *workspace) target() string {
 	w.d.mu.Lock()
@@ -180,7 +188,7 @@ func (d *Daemon) enter(ctx context.Context, name string, root layout.Workspace, 
 	w, ok := d.workspaces[name]
 	if !ok {
 		locks := &leases.Git{Table: d.locks, Workspace: name, Bare: root.Bare(), Log: d.Log}
-		w = &workspace{d: d, root: root, file: store.StateFile{Path: root.State()}, owner: lock, locks: locks}
+		w = &workspace{d: d, root: root, owner: lock, locks: locks}
 		w.setup = d.newSetup(name, w, uid, gid)
 		w.git = worktree.Open(worktree.Config{Workspace: string(root), UID: uint32(uid), GID: uint32(gid), Log: d.Log, Locks: locks,
 			Taken:    func(branch, agent string) string { return d.agents.OnBranch(name, branch, agent) },
@@ -232,6 +240,9 @@ func (d *Daemon) restoreWorkspace(ctx context.Context, name, path string, rep *a
 			err = errors.Join(err, lock.Remove())
 		}
 	}()
+	if text := placement.UsersWarning(name, root, d.live().Workspace.InUserDirectories); text != "" {
+		d.warn(text)
+	}
 	st, err := d.readState(name, root, rep)
 	if err != nil {
 		return err

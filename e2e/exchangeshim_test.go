@@ -109,7 +109,7 @@ func TestFilesOfGitInTheProjectAreItsOwners(t *testing.T) {
 // TestAWorkspaceInADirectoryOfItsOwner: the owner exchanges the workspace itself, for that of another user and for one
 // whose record names another user, also while polisd is not running.
 func TestAWorkspaceInADirectoryOfItsOwner(t *testing.T) {
-	x := exchangersOf(startDaemon(t, options{}), false)
+	x := exchangersOf(startDaemon(t, options{config: "[workspace]\nin_user_directories = true\n"}), false)
 	x.must("up", "--repo", x.project, x.path("mallory/w"))
 	hidden := x.path("hidden")
 	require.NoError(t, os.Mkdir(hidden, 0o700))
@@ -127,6 +127,7 @@ func TestAWorkspaceInADirectoryOfItsOwner(t *testing.T) {
 			}
 			require.Empty(t, entries, dir)
 		}
+		require.NotContains(t, readFile(filepath.Join(hidden, "w/.polis/state.json")), `"alice"`)
 	}
 	untouched()
 

@@ -151,8 +151,7 @@ func (m *Manager) changeAnswers(w *Workspace, change func(*store.Answers) bool, 
 	now.Version++
 	if m.Answers != nil {
 		if err := m.Answers.SaveAnswers(w.Name, now); err != nil {
-			return api.Errorf(api.CodeStateNotSaved, "keep the answers of workspace %s: %w", w.Name, err).
-				WithHint("free space in %s, or make it writable; an answer that was given holds once", w.Root.Dir())
+			return notSaved(err, w, "keep the answers", "an answer that was given holds once")
 		}
 	}
 	m.mu.Lock()

@@ -38,8 +38,7 @@ func (m *Manager) save(w *Workspace) error {
 		err = m.flushTasks(w)
 	}
 	if err != nil {
-		err = api.Errorf(api.CodeStateNotSaved, "save the state of workspace %s: %w", w.Name, err).
-			WithHint("free space in %s, or make it writable; no existing file was changed", w.Root.Dir())
+		err = notSaved(err, w, "save the state", "no existing file was changed")
 	}
 	m.mu.Lock()
 	was := w.unsaved
@@ -57,6 +56,15 @@ func (m *Manager) save(w *Workspace) error {
 		m.Events.Publish(api.Event{Type: api.EventState, Message: "the state of workspace " + w.Name + " is saved again", Data: map[string]any{"workspace": w.Name}})
 	}
 	return err
+}
+
+// notSaved is STATE_NOT_SAVED. That another directory is at the path of the workspace is no fault of its disk.
+func notSaved(err error, w *Workspace, what, then string) error {
+	if api.CodeOf(err) == api.CodeWorkspaceInvalid {
+		return err
+	}
+	return api.Errorf(api.CodeStateNotSaved, "%s of workspace %s: %w", what, w.Name, err).
+		WithHint("free space in %s, or make it writable; %s", w.Root.Dir(), then)
 }
 
 // SaveWorkspace writes the state of a workspace whose queue has changed.

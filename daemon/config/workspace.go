@@ -7,7 +7,10 @@ type Workspace struct {
 	// Layers is which of overlay and view is above the other in a worktree that is WorktreeShared:
 	// LayersView or LayersAuto.
 	Layers string `toml:"layers"`
-	Setup  Setup  `toml:"setup"`
+	// InUserDirectories permits new workspaces in directories of users, who decide what is at the path of
+	// the workspace.
+	InUserDirectories bool  `toml:"in_user_directories"`
+	Setup             Setup `toml:"setup"`
 }
 
 // What Workspace.Layers may be.

@@ -97,11 +97,10 @@ func (s *Shim) at(path string) string { return at(s.state, s.Spec, path) }
 
 // named puts the paths that people know into an error of the start.
 func (s *Shim) named(err error) error {
-	var e *api.Error
-	if s.state != nil && errors.As(err, &e) {
-		e.Message = strings.ReplaceAll(e.Message, walk.Path(s.state, ""), stateOf(s.Spec)+"/")
+	if s.state == nil {
+		return err
 	}
-	return err
+	return walk.Named(err, s.state, stateOf(s.Spec))
 }
 
 // logDir is where the shim reaches the agent's logs.

@@ -27,7 +27,6 @@ func LoadState(workspace, path string, now time.Time, log *slog.Logger) (st Stat
 	case errors.Is(err, os.ErrNotExist):
 		return st, "", nil
 	case errors.Is(err, ErrCorrupt):
-		log.Error("state of a workspace", "workspace", workspace, "code", api.CodeStateCorrupt, "err", err, "restored", restored)
 		lost = fmt.Sprintf("%s: workspace %s: %v; rebuilt from its worktrees and shims", api.CodeStateCorrupt, workspace, err)
 		if restored {
 			lost += " and the state before"

@@ -25,9 +25,9 @@ func TestACorruptStateIsReplacedByTheBackup(t *testing.T) {
 	require.Empty(t, lost)
 	require.Equal(t, State{}, st, "there is none yet")
 
-	f := StateFile{Path: path}
+	f := StateFile{}
 	agents := []Agent{{Name: "a", Status: api.StatusRunning, StatusReason: "x"}, {Name: "b", Status: api.StatusError, StatusReason: "y"}}
-	require.NoError(t, f.Save(State{Agents: agents}, time.Now()))
+	require.NoError(t, f.Save(path, State{Agents: agents}, time.Now()))
 	st, lost, err = loadState(t, path)
 	require.NoError(t, err)
 	require.Empty(t, lost)
@@ -72,7 +72,7 @@ func TestAStateThatIsNotUnderstoodIsAnError(t *testing.T) {
 // A backup never grants more than the state that it replaces.
 func TestTheBackupGrantsTheSameRights(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.json")
-	f := StateFile{Path: path}
+	f := StateFile{}
 	rights := func() string {
 		var st State
 		b, err := os.ReadFile(Backup(path))
@@ -84,12 +84,12 @@ func TestTheBackupGrantsTheSameRights(t *testing.T) {
 	}
 	for _, role := range []string{"developer", "reviewer", "reviewer", "developer"} {
 		agents := []Agent{{Name: "a", Role: role}}
-		require.NoError(t, f.Save(State{Agents: agents}, time.Now()))
+		require.NoError(t, f.Save(path, State{Agents: agents}, time.Now()))
 		want, err := Rights(agents)
 		require.NoError(t, err)
 		require.Equal(t, string(want[:]), rights(), role)
 	}
-	require.Error(t, (&StateFile{Path: filepath.Join(path, "none")}).Save(State{}, time.Now()))
+	require.Error(t, f.Save(filepath.Join(path, "none"), State{}, time.Now()))
 }
 
 func TestAllocationsAreThePortMapsOfAllAgents(t *testing.T) {

@@ -10,18 +10,17 @@ import (
 
 // StateFile writes the state of one workspace. It is not safe for concurrent use.
 type StateFile struct {
-	Path string
 	// rights is the hash of the rights that the file and its backup grant.
 	rights [sha256.Size]byte
 }
 
-// Save writes st with its version and time, after what an earlier Save wrote has become the backup.
-func (f *StateFile) Save(st State, now time.Time) error {
+// Save writes st to path with its version and time, after what an earlier Save wrote has become the backup.
+func (f *StateFile) Save(path string, st State, now time.Time) error {
 	st.Version, st.LastModified = StateVersion, now.UTC()
 	if st.Agents == nil {
 		st.Agents = []Agent{}
 	}
-	if err := WriteKept(f.Path, st); err != nil {
+	if err := WriteKept(path, st); err != nil {
 		return err
 	}
 	// The backup can grant more rights than this state. The state is written twice, so that the file
@@ -30,7 +29,7 @@ func (f *StateFile) Save(st State, now time.Time) error {
 	if err != nil || rights == f.rights {
 		return err
 	}
-	if err := WriteKept(f.Path, st); err != nil {
+	if err := WriteKept(path, st); err != nil {
 		return err
 	}
 	f.rights = rights

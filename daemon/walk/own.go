@@ -3,8 +3,12 @@ package walk
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"os/user"
 	"path/filepath"
+	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -103,22 +107,7 @@ func Path(dir *os.File, rel string) string {
 // Placed is Own for a caller that does not know yet who may own directories on the way: one user may. owner is nil if
 // all belong to root.
 func Placed(path string) (dir *os.File, owner *uint32, err error) {
-	if !filepath.IsAbs(path) {
-		return nil, nil, &os.PathError{Op: "open", Path: path, Err: unix.EINVAL}
-	}
-	dir, err = walk(-1, path, func(dir, st *unix.Stat_t, _ bool) error {
-		switch {
-		case st.Mode&unix.S_IFMT == unix.S_IFLNK:
-			return linkOf(dir, st)
-		case roots(st):
-		case owner == nil:
-			uid := st.Uid
-			owner = &uid
-		case st.Uid != *owner:
-			return fmt.Errorf("%w: it belongs to uid %d, and what is above it to uid %d", ErrForeign, st.Uid, *owner)
-		}
-		return nil
-	})
+	dir, err = openPlaced(path, &owner, func(*unix.Stat_t) {})
 	if err == nil {
 		err = closed(dir, path)
 	}
@@ -130,3 +119,76 @@ func Placed(path string) (dir *os.File, owner *uint32, err error) {
 	}
 	return dir, owner, nil
 }
+
+// Exchangeable returns who beside root can exchange what is at path, which is absolute: "" if nobody can. Directories on
+// the way, as far as they exist, can belong to one user, or be ones in which others can write and rename. ErrForeign if
+// they belong to several users, or if a user's symbolic link is on the way.
+func Exchangeable(path string) (by string, err error) {
+	var owner *uint32
+	dir, err := openPlaced(path, &owner, func(st *unix.Stat_t) {
+		if by == "" && st.Mode&unix.S_IFMT == unix.S_IFDIR && st.Mode&0o022 != 0 && st.Mode&unix.S_ISVTX == 0 {
+			by = "all who can write in a directory above it"
+		}
+	})
+	if err == nil {
+		err = dir.Close()
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	if owner != nil {
+		by = userText(*owner)
+	}
+	return by, err
+}
+
+// userText names a user as id(1) does.
+func userText(uid uint32) string {
+	id := strconv.FormatUint(uint64(uid), 10)
+	if u, err := user.LookupId(id); err == nil {
+		return fmt.Sprintf("uid %s (%s)", id, u.Username)
+	}
+	return "uid " + id
+}
+
+// openPlaced opens path if one user beside root, owner, owns directories on the way. It calls seen for those of root's.
+func openPlaced(path string, owner **uint32, seen func(*unix.Stat_t)) (*os.File, error) {
+	if !filepath.IsAbs(path) {
+		return nil, &os.PathError{Op: "open", Path: path, Err: unix.EINVAL}
+	}
+	return walk(-1, path, func(dir, st *unix.Stat_t, _ bool) error {
+		switch {
+		case st.Mode&unix.S_IFMT == unix.S_IFLNK:
+			return linkOf(dir, st)
+		case roots(st):
+			seen(st)
+		case *owner == nil:
+			uid := st.Uid
+			*owner = &uid
+		case st.Uid != **owner:
+			return fmt.Errorf("%w: it belongs to uid %d, and what is above it to uid %d", ErrForeign, st.Uid, **owner)
+		}
+		return nil
+	})
+}
+
+// Named returns err with path instead of the paths below dir that [Path] has returned.
+func Named(err error, dir *os.File, path string) error {
+	var e *api.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &e):
+		e.Message = strings.ReplaceAll(e.Message, Path(dir, ""), path+"/")
+		return err
+	}
+	return named{err, strings.ReplaceAll(err.Error(), Path(dir, ""), path+"/")}
+}
+
+type named struct {
+	error
+	text string
+}
+
+func (n named) Error() string { return n.text }
+func (n named) Unwrap() error { return n.error }

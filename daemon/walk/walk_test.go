@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"polis/daemon/api"
 	"polis/internal/need"
 )
 
@@ -91,6 +92,39 @@ func TestADirectoryOfRootsIsOpened(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 	_, err = Own("relative/../../x", ann)
 	require.ErrorIs(t, err, unix.EINVAL)
+}
+
+func TestWhoCanExchangeAPath(t *testing.T) {
+	d := world(t)
+	for path, by := range map[string]string{"root/work": "", "root/work/none": "", "none/none": "", "ann/work/.polis": "uid 4321", "ann/work/none/none": "uid 4321", "open/none": "all who can write in a directory above it"} {
+		got, err := Exchangeable(filepath.Join(d, path))
+		require.NoError(t, err, path)
+		require.Equal(t, by, got, path)
+	}
+	require.NoError(t, os.Chmod(filepath.Join(d, "open"), os.ModeSticky|0o777))
+	got, err := Exchangeable(filepath.Join(d, "open/none"))
+	require.NoError(t, err)
+	require.Empty(t, got, "what root makes there stays")
+	require.NoError(t, os.Lchown(filepath.Join(d, "ann/work/.polis/trees"), bob, bob))
+	_, err = Exchangeable(filepath.Join(d, "ann/work/.polis/trees"))
+	require.ErrorIs(t, err, ErrForeign)
+	_, err = Exchangeable("relative")
+	require.ErrorIs(t, err, unix.EINVAL)
+}
+
+func TestErrorsNameThePathThatPeopleKnow(t *testing.T) {
+	d := world(t)
+	f, err := Own(filepath.Join(d, "root/work/.polis"), ann)
+	require.NoError(t, err)
+	defer f.Close()
+	_, err = os.Open(Path(f, "none"))
+	err = Named(err, f, "/w/.polis")
+	require.EqualError(t, err, "open /w/.polis/none: no such file or directory")
+	require.ErrorIs(t, err, os.ErrNotExist)
+	err = Named(api.Errorf(api.CodeInternal, "read %s", Path(f, "x")), f, "/w/.polis")
+	require.Equal(t, api.CodeInternal, api.CodeOf(err))
+	require.Contains(t, err.Error(), "read /w/.polis/x")
+	require.NoError(t, Named(nil, f, "/w"))
 }
 
 func TestNothingIsOpenedThroughALinkOfAUsers(t *testing.T) {

@@ -53,8 +53,11 @@ func (w *Workspace) below(path string, f func(path string) error) error {
 		return err
 	}
 	defer dir.Close()
-	return f(walk.Path(dir, rel))
+	return walk.Named(f(walk.Path(dir, rel)), dir, w.polis())
 }
+
+// Below is below for a file of polisd's own in the .polis of the workspace.
+func (w *Workspace) Below(path string, f func(path string) error) error { return w.below(path, f) }
 
 // openRoot is os.OpenRoot for a directory of the workspace.
 func (w *Workspace) openRoot(path string) (root *os.Root, err error) {

@@ -127,6 +127,7 @@ func sandboxTables() []Table {
 			{Name: "worktree", Text: `The kind of worktree of a new agent: "full" is a checkout of its own; "shared" is a base tree that agents on the same files share, with the agent's changes above it (overlayfs).`, Values: []string{"full", "shared"}},
 			{Name: "layers", Text: `The order of the view and the overlay of a "shared" worktree: "view" puts the view above the overlay; "auto" puts the overlay above the view for an agent whose rules ` +
 				"withhold no file from reading, which then reads files that it has not changed without the view. The order is chosen at each start of the agent.", Values: []string{"view", "auto"}},
+			{Name: "in_user_directories", Text: "Permit new workspaces in directories of users, such as a home directory, or in ones in which others can write. These users can exchange the workspace while polisd, which is root, works in it: permit it only where you trust them as root."},
 		}}, setupTable(),
 		{Name: "workspace.setup.workspaces.NAME", Text: "The same for one workspace.", Like: "workspace.setup", Example: "[workspace.setup.workspaces.shop]\ntimeout = \"30m\""}}
 }
