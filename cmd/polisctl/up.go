@@ -17,9 +17,10 @@ func (a *app) upCmd() *cobra.Command {
 		Short: "Put a repository under polis",
 		Long: `Put a repository under polis, or find it if it already is. Running it again
 changes nothing. The default of --repo is the current directory. WORKSPACE is the
-directory that holds project and .polis; polisd chooses one if it is not given.`,
+directory that holds project and .polis; polisd chooses one if it is not given. It
+lies in a directory of root's (see in_user_directories in polisd.toml(5)).`,
 		Example: `  polisctl up
-  polisctl up --repo https://example.org/project.git ~/work/project`,
+  polisctl up --repo https://example.org/project.git /srv/project`,
 		Args: takes(0, 1, "one WORKSPACE"),
 	}
 	cmd.Flags().StringVar(&repo, "repo", ".", "the repository: a directory or a `URL`")
