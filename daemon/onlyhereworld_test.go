@@ -116,6 +116,7 @@ func (notedShim) Leftovers(context.Context, bool) (api.Leftovers, error) { retur
 func (notedShim) Steps(context.Context) (wire.Steps, error)              { return wire.Steps{}, nil }
 func (notedShim) Why(context.Context) ([]api.WhyEntry, error)            { return nil, nil }
 func (notedShim) Set(context.Context, wire.SettingsRequest) error        { return nil }
+func (notedShim) Remount(context.Context) (wire.Remounted, error)        { return wire.Remounted{}, nil }
 func (notedShim) RestoreGate(context.Context) error                      { return nil }
 func (notedShim) Blocked(context.Context, wire.BlockedRequest) error     { return nil }
 func (notedShim) ReleaseIdle(context.Context) error                      { return nil }

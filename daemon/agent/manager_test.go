@@ -216,6 +216,7 @@ func (fakeShim) Mount(_ context.Context, r wire.MountRequest) (wire.Mounted, err
 func (fakeShim) Unmount(_ context.Context, id string, _ bool) (wire.Mounted, error) {
 	return wire.Mounted{ID: id}, nil
 }
+func (s fakeShim) Remount(context.Context) (wire.Remounted, error)    { return wire.Remounted{}, nil }
 func (s fakeShim) RestoreGate(context.Context) error                  { return nil }
 func (s fakeShim) Blocked(context.Context, wire.BlockedRequest) error { return nil }
 

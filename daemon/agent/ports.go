@@ -65,6 +65,8 @@ type Shim interface {
 	// RestoreGate and Blocked are only for shims of wire.GateVersion and later.
 	RestoreGate(ctx context.Context) error
 	Blocked(ctx context.Context, r wire.BlockedRequest) error
+	// Remount is only for shims of wire.RemountVersion and later.
+	Remount(ctx context.Context) (wire.Remounted, error)
 	// ReleaseIdle releases the leases on files that nothing uses.
 	ReleaseIdle(ctx context.Context) error
 	Events(ctx context.Context, since uint64, f func(api.Event)) error

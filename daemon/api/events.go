@@ -170,6 +170,13 @@ const (
 	EventHostPort = "port:host"
 )
 
+// The views of the agents.
+const (
+	// Another program unmounted the view of an agent on the host (`umount -l`), where programs then reached its files
+	// without rules and locks. It is mounted again at `data.paths`, or is not (code `SHIM_UNAVAILABLE`, `data.error`).
+	EventView = "agent:view"
+)
+
 // The network of the agents.
 const (
 	// Another program or an administrator changed the network of the agents (rules, bridge, addresses, links,

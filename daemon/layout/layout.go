@@ -196,6 +196,9 @@ func CheckResult(dir string) string { return filepath.Join(dir, "check.json") }
 // ShimSocket is the socket of the shim that lives in dir.
 func ShimSocket(dir string) string { return filepath.Join(dir, "shim.sock") }
 
+// ShimGit is where the view of the git directory of the agent is mounted on the host.
+func ShimGit(dir string) string { return filepath.Join(dir, "git") }
+
 // ShimEvents is where a shim that ends leaves its last events.
 func ShimEvents(dir string) string { return filepath.Join(dir, "events.json") }
 

@@ -18,7 +18,7 @@ import (
 func sandboxID(spec wire.Spec) string  { return "polis-" + spec.Agent }
 func stateDir(spec wire.Spec) string   { return filepath.Join(spec.RunDir, "libcontainer") }
 func rootfsDir(spec wire.Spec) string  { return filepath.Join(spec.RunDir, "rootfs") }
-func gitMount(spec wire.Spec) string   { return filepath.Join(spec.RunDir, "git") }
+func gitMount(spec wire.Spec) string   { return layout.ShimGit(spec.RunDir) }
 func resolvConf(spec wire.Spec) string { return filepath.Join(spec.RunDir, "resolv.conf") }
 
 // sandboxConfig returns the configuration of the agent's sandbox.

@@ -88,6 +88,7 @@ func (s *Shim) controlRoutes() map[string]handler {
 		"POST /v1/input":          s.handleInput,
 		"POST /v1/settings":       s.handleSettings,
 		"POST /v1/gate":           s.handleGate,
+		"POST /v1/remount":        s.handleRemount,
 		"POST /v1/blocked":        s.handleBlocked,
 		"POST /v1/models":         s.handleModels,
 		"POST /v1/models/pause":   s.handleModelPause,

@@ -12,6 +12,12 @@ func (s *Shim) RestoreGate(ctx context.Context) error {
 	return s.call(ctx, s.Timeout, http.MethodPost, "/v1/gate", nil, nil)
 }
 
+// Remount has the shim mount the agent's views again where another program has unmounted them. Only for shims of
+// wire.RemountVersion and later.
+func (s *Shim) Remount(ctx context.Context) (out wire.Remounted, err error) {
+	return out, s.call(ctx, s.Timeout, http.MethodPost, "/v1/remount", nil, &out)
+}
+
 // Blocked has the shim record that another firewall drops the agent's packets. Only for shims of wire.GateVersion
 // and later.
 func (s *Shim) Blocked(ctx context.Context, r wire.BlockedRequest) error {

@@ -22,6 +22,7 @@ func ControlRoutes() []Route {
 		{"POST /v1/input", "Type a line into the program."},
 		{"POST /v1/settings", "Change limits, rules, variables and the network of the running agent."},
 		{"POST /v1/gate", "Write the rules of the agent's network again, after another program has removed them."},
+		{"POST /v1/remount", "Mount the agent's views again where another program has unmounted them."},
 		{"POST /v1/blocked", "Record that another firewall drops the agent's packets, for the programs in the sandbox."},
 		{"POST /v1/models", "Replace the model services of the agent, with their keys and its budget."},
 		{"POST /v1/models/pause", "Hold back requests to a model service until a time."},

@@ -45,9 +45,10 @@ import "fmt"
 //	34 an answer of a question has raise
 //	35 POST /v1/models has shared; POST /v1/models/shares
 //	36 POST /v1/gate and /v1/blocked
+//	37 POST /v1/remount
 const (
 	// Version is what a shim of this build speaks.
-	Version = 36
+	Version = 37
 	// UDPVersion is the first that has port maps of UDP.
 	UDPVersion = 5
 	// MinVersion is the oldest that this build's daemon and shim understand.
@@ -86,6 +87,8 @@ const (
 	RaiseVersion = 34
 	// GateVersion is the first that writes the rules of its gate again, and takes a BlockedRequest.
 	GateVersion = 36
+	// RemountVersion is the first that mounts its views again.
+	RemountVersion = 37
 	// MemoryAskVersion is the first that knows Settings.MemoryAsk.
 	MemoryAskVersion = 21
 )

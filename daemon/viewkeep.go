@@ -1,0 +1,155 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
+
+	"polis/daemon/api"
+	"polis/daemon/layout"
+)
+
+const (
+	// mountTick is how often the watch of mounts looks whether it is to end, and mountSettle the pause before it looks at
+	// mounts that have changed: programs that unmount, such as umount -a, unmount several.
+	mountTick   = time.Second
+	mountSettle = 200 * time.Millisecond
+	// mountTries is how often a view is to be mounted, a tick apart, before it is said that it is not.
+	mountTries = 5
+)
+
+// viewKeeper has views mounted again that another program unmounted on the host while agents use them: there, programs of
+// the owner would reach the files without rules and locks.
+type viewKeeper struct {
+	d *Daemon
+	// said are agents whose view is not mounted, which was published.
+	said map[string]bool
+}
+
+// keepViews runs until ctx ends.
+func (d *Daemon) keepViews(ctx context.Context) {
+	k := &viewKeeper{d: d, said: map[string]bool{}}
+	for ctx.Err() == nil {
+		if err := k.follow(ctx); err != nil {
+			d.Log.Error("changes of mounts are not followed", "op", "views.keep", "err", err)
+		}
+		sleep(ctx, keepAgain)
+	}
+}
+
+// follow looks at the views now and after each change of the mounts: poll(2) of mountinfo (proc_pid_mountinfo(5)).
+func (k *viewKeeper) follow(ctx context.Context) error {
+	f, err := os.Open("/proc/thread-self/mountinfo") //nolint:forbidigo // the kernel's
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	changed := true
+	for ctx.Err() == nil {
+		if changed {
+			sleep(ctx, mountSettle)
+			if err := k.look(ctx); err != nil {
+				return err
+			}
+		}
+		p := []unix.PollFd{{Fd: int32(f.Fd()), Events: unix.POLLPRI}}
+		n, err := unix.Poll(p, int(mountTick.Milliseconds()))
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			return fmt.Errorf("poll mountinfo: %w", err)
+		}
+		changed = n > 0
+	}
+	return nil
+}
+
+// look has the views mounted again that are not.
+func (k *viewKeeper) look(ctx context.Context) error {
+	missing, err := k.missing()
+	if err != nil || len(missing) == 0 {
+		return err
+	}
+	for try := 0; ; try++ {
+		failed := map[string]error{}
+		for name := range missing {
+			if err := k.mount(ctx, name); err != nil {
+				failed[name] = err
+			}
+		}
+		if len(failed) == 0 || ctx.Err() != nil {
+			return nil
+		}
+		if try == mountTries {
+			for name, err := range failed {
+				k.open(name, missing[name], err)
+			}
+			return nil
+		}
+		sleep(ctx, mountTick) // an agent can be starting or ending
+		if missing, err = k.missing(); err != nil {
+			return err
+		}
+	}
+}
+
+// missing returns the worktrees of the agents of which a view is not mounted.
+func (k *viewKeeper) missing() (map[string]string, error) {
+	expected := k.d.agents.Mounted()
+	if len(expected) == 0 {
+		return nil, nil
+	}
+	mounted := map[string]bool{}
+	_, err := mountinfo.GetMounts(func(m *mountinfo.Info) (skip, stop bool) {
+		mounted[m.Mountpoint] = true
+		return true, false
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read mounts: %w", err)
+	}
+	out := map[string]string{}
+	for name, p := range expected {
+		if mounted[p.Worktree] && (!p.Git || mounted[layout.ShimGit(k.d.run.Agent(name))]) {
+			delete(k.said, name)
+			continue
+		}
+		out[name] = p.Worktree
+	}
+	return out, nil
+}
+
+// mount has the shim decide which of an agent's views are to be mounted.
+func (k *viewKeeper) mount(ctx context.Context, name string) error {
+	paths, err := k.d.agents.Remount(ctx, name)
+	switch {
+	case err != nil:
+		return err
+	case len(paths) == 0:
+		return errNotRemounted
+	}
+	delete(k.said, name)
+	k.publish(api.Event{Agent: name, Message: "another program unmounted the view of agent " + name + " on the host; it is mounted again at " + strings.Join(paths, " and "), Data: map[string]any{"paths": paths}})
+	return nil
+}
+
+var errNotRemounted = errors.New("the overlay above it cannot be mounted twice")
+
+// open publishes that programs of the host reach the files of an agent without its view.
+func (k *viewKeeper) open(name, at string, err error) {
+	if k.said[name] {
+		return
+	}
+	k.said[name] = true
+	k.publish(api.Event{Agent: name, Code: api.CodeShimUnavailable, Data: map[string]any{"error": err.Error()},
+		Message: fmt.Sprintf("another program unmounted the view of agent %s on the host, and it is not mounted again: programs there reach the files at %s without rules and locks until the agent is started again: %v", name, at, err)})
+}
+
+func (k *viewKeeper) publish(e api.Event) {
+	e.Type = api.EventView
+	k.d.Log.Warn(e.Message, "op", "views.keep", "agent", e.Agent)
+	k.d.hub.Publish(e)
+}
