@@ -20,7 +20,7 @@ const (
 	// mounts that have changed: programs that unmount, such as umount -a, unmount several.
 	mountTick   = time.Second
 	mountSettle = 200 * time.Millisecond
-	// mountTries is how often a view is to be mounted, a tick apart, before it is said that it is not.
+	// mountTries is how often a view is to be mounted, a tick apart, before an event reports that it is not.
 	mountTries = 5
 )
 
@@ -150,6 +150,6 @@ func (k *viewKeeper) open(name, at string, err error) {
 
 func (k *viewKeeper) publish(e api.Event) {
 	e.Type = api.EventView
-	k.d.Log.Warn(e.Message, "op", "views.keep", "agent", e.Agent)
+	k.d.Log.Warn("view of an agent was unmounted by another program", "op", "views.keep", "agent", e.Agent, "outcome", e.Message)
 	k.d.hub.Publish(e)
 }

@@ -23,7 +23,7 @@ func CheckUsers(root layout.Workspace, permitted bool, byDefault string) error {
 		WithHint("give no path, and polis makes it in %s; or, if you trust these users as root, set in_user_directories = true in [workspace] of polisd.toml", byDefault)
 }
 
-// UsersWarning returns what is said of an existing workspace that CheckUsers would refuse; "" if it would not.
+// UsersWarning returns a warning about an existing workspace that CheckUsers would refuse; "" if it would not.
 func UsersWarning(name string, root layout.Workspace, permitted bool) string {
 	by, err := walk.Exchangeable(string(root))
 	if err != nil || by == "" || permitted {
