@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// mountTick is how often the watch of mounts looks whether it is to end, and mountSettle the pause before it looks at
+	// mountTick is how often the watch of mounts looks whether it is to end, and mountSettle the pause before it reads
 	// mounts that have changed: programs that unmount, such as umount -a, unmount several.
 	mountTick   = time.Second
 	mountSettle = 200 * time.Millisecond
@@ -43,7 +43,7 @@ func (d *Daemon) keepViews(ctx context.Context) {
 	}
 }
 
-// follow looks at the views now and after each change of the mounts: poll(2) of mountinfo (proc_pid_mountinfo(5)).
+// follow checks the views now and after each change of the mounts: poll(2) of mountinfo (proc_pid_mountinfo(5)).
 func (k *viewKeeper) follow(ctx context.Context) error {
 	f, err := os.Open("/proc/thread-self/mountinfo") //nolint:forbidigo // the kernel's
 	if err != nil {

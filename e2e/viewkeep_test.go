@@ -44,7 +44,7 @@ func TestAViewThatIsUnmountedOnTheHostIsMountedAgain(t *testing.T) {
 	d.start()
 	d.eventually("the view of alice", covered)
 
-	// An overlay above the view cannot be mounted twice: that is said.
+	// An overlay above the view cannot be mounted twice: the event has a code.
 	d.eventually("the event of alice", func() bool { return events() == 1 })
 	require.NoError(t, exec.Command("umount", "-l", d.path("ws/.polis/worktrees/bob")).Run())
 	d.eventually("the event of bob", func() bool { return events() == 2 })

@@ -38,6 +38,9 @@ func (c *Client) transportError(ctx context.Context, err error) *api.Error {
 	case len(c.Socket) > maxSocketPath:
 		return api.Errorf(api.CodeBadRequest, "socket path is %d bytes long, more than the %d a unix socket can have", len(c.Socket), maxSocketPath).
 			WithHint("give a shorter path with --socket or POLIS_SOCKET")
+	case errors.Is(err, fs.ErrNotExist) && listens("/proc/net/unix", c.Socket):
+		return api.Errorf(api.CodeUnavailable, "polisd runs, and another program removed its socket %s%w", c.Socket, quiet{err}).
+			WithHint("restart polisd: agents and their tasks continue meanwhile")
 	case errors.Is(err, fs.ErrNotExist):
 		return api.Errorf(api.CodeUnavailable, "polisd is not running: no socket at %s%w", c.Socket, quiet{err}).
 			WithHint("%s", startHint("/run"))

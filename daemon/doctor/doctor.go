@@ -28,7 +28,7 @@ func (d *Doctor) Run(ctx context.Context) api.DoctorReport {
 	var r api.DoctorReport
 	r.Checks = append(r.Checks, d.readConfig())
 	for _, check := range []func(context.Context) []api.Check{
-		one(d.privileges), one(d.kernel), d.fuse, d.isolation, d.agentsNetwork, one(d.routes), one(d.forwarding), one(d.ports), one(d.refusals), one(d.calls), one(d.connections), d.cgroups, one(d.room), one(d.git), one(d.cage), one(d.systemd), d.disk, one(d.clock), one(d.descriptors),
+		one(d.privileges), one(d.kernel), d.fuse, d.isolation, d.agentsNetwork, one(d.routes), one(d.forwarding), one(d.ports), one(d.refusals), one(d.calls), one(d.connections), d.cgroups, one(d.room), one(d.git), one(d.cage), one(d.systemd), d.disk, one(d.clock), one(d.descriptors), one(d.inotify),
 	} {
 		cctx, cancel := context.WithTimeout(ctx, limit)
 		r.Checks = append(r.Checks, check(cctx)...)

@@ -60,7 +60,7 @@ func TestThisMachineIsGoodEnough(t *testing.T) {
 		require.Equal(t, c.State == api.CheckOK, c.Cost == "", "what is wrong has a cost, and only that: %+v", c)
 	}
 	got := byName(rep)
-	for _, name := range []string{"configuration", "privileges", "kernel", "FUSE", "FUSE passthrough", "FUSE by io_uring", "namespaces", "network", "egress log", "system call audit", "connection limit", "bridge filter", "network of agents", "routes", "room for agents", "forwarding", "ports", "control groups", "git", "confined git", "systemd", "disk", "clock", "open files"} {
+	for _, name := range []string{"configuration", "privileges", "kernel", "FUSE", "FUSE passthrough", "FUSE by io_uring", "namespaces", "network", "egress log", "system call audit", "connection limit", "bridge filter", "network of agents", "routes", "room for agents", "forwarding", "ports", "control groups", "git", "confined git", "systemd", "disk", "clock", "open files", "inotify"} {
 		require.Contains(t, got, name)
 	}
 	for name, old := range map[string]string{"egress log": "told refusals", "system call audit": "told system calls", "connection limit": "counted connections"} {
