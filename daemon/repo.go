@@ -28,6 +28,9 @@ func (r repo) Status(ctx context.Context, a *agent.Agent) (agent.WorktreeStatus,
 		return agent.WorktreeStatus{}, err
 	}
 	out := agent.WorktreeStatus{Dirty: st.Staged + st.Unstaged + st.Untracked + st.Conflicted, Paths: st.Paths, Unmerged: st.Ahead}
+	for _, n := range st.Nested {
+		out.Nested = append(out.Nested, n.String())
+	}
 	// A stash is work that neither the branch nor the worktree contains.
 	if stash, err := worktree.PrivateStash(a.WS.Root.Private(a.Name())); err != nil || stash != "" {
 		out.Unmerged++

@@ -41,6 +41,9 @@ func (w *Workspace) finishCopy(ctx context.Context, agent string) error {
 	if err := moveInto(filepath.Join(dir, copyIndex), admin, "index"); err != nil {
 		return err
 	}
+	if err := moveInto(filepath.Join(dir, copyModules), admin, nestedModules); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	if err := w.ownObjects(agent, filepath.Join(dir, copyObjects)); err != nil {
 		return err
 	}
