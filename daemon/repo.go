@@ -172,6 +172,8 @@ func (t worktrees) Ensure(ctx context.Context, a *agent.Agent) error {
 		var p *worktree.Project
 		if p, rerr = inspect(ctx); p != nil && rerr == nil {
 			a.Identity.Name, a.Identity.Email, remotes, rerr = repo{w}.ofProject(ctx, p)
+			objects, lerr := w.git.LFSObjects(ctx, p)
+			a.LFS, rerr = objects, errors.Join(rerr, lerr)
 		}
 	})
 	err := t.make(ctx, w, a, inspect)

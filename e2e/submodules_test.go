@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -151,7 +152,8 @@ git -C vendored status --porcelain; readlink vendored/link; git -C lib rev-parse
 		require.NoError(t, err)
 		require.Equal(t, os.FileMode(0o700), fi.Mode().Perm())
 	}
-	d.must("gc", "--before", "1s", "--yes")
+	time.Sleep(1100 * time.Millisecond)
+	d.must("gc", "--before", "1s")
 	require.Empty(t, glob(d.path("ws", ".polis", "trash", "alice.*.nested")))
 }
 

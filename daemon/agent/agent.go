@@ -75,9 +75,11 @@ type Agent struct {
 	LastTask string
 	// Remotes are the remotes of the project, as agents see them.
 	Remotes []Remote
-	pid     int
-	up      bool
-	coming  bool // is starting, and counts as if it were up
+	// LFS is the directory of the project's LFS objects, which the agent may read; "" if there is none.
+	LFS    string
+	pid    int
+	up     bool
+	coming bool // is starting, and counts as if it were up
 	// leaving is set while polis itself stops the shim, so that the end of the shim does not count
 	// as a crash.
 	leaving bool

@@ -213,6 +213,8 @@ func (b *Builder) addGit(spec *wire.Spec, a *agent.Agent, c config.Config) {
 	published := ""
 	if a.Filtered != "" {
 		published = ws.Root.Published()
+	} else if a.LFS != "" { // some of them can be of files that rules withhold
+		spec.Mounts = append(spec.Mounts, setting.Mount{Source: a.LFS, Dest: ws.Root.LFSObjects(), ReadOnly: true})
 	}
 	id := rules.Identity.For(k.Name)
 	spec.GitConfig = gitConfig(id, remotes, published)

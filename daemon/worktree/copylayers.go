@@ -28,6 +28,7 @@ const (
 	copyIndex   = "index"
 	copyObjects = "objects"
 	copyModules = "modules"
+	copyData    = "data"
 )
 
 // Copied is the content of a copy.
@@ -151,6 +152,12 @@ func (c *copier) content(ctx context.Context, id string, ignored bool) error {
 		return err
 	}
 	if err := c.modules(ctx); err != nil {
+		return err
+	}
+	if err := os.Mkdir(filepath.Join(c.dir, copyData), 0o700); err != nil {
+		return err
+	}
+	if _, err := c.w.copyData(ctx, c.agent, filepath.Join(c.dir, copyData)); err != nil {
 		return err
 	}
 	return c.objects(ctx, set)

@@ -121,12 +121,13 @@ func indexBytes(root *os.Root) ([]byte, fs.FileInfo, error) {
 // nestedWork lists the work in repositories inside an agent's worktree. What cannot be read is work. It changes
 // nothing, and the git that it runs reads no configuration of these repositories.
 func (w *Workspace) nestedWork(ctx context.Context, agent string, v View) (work []NestedWork, err error) {
+	data := w.dataWork(ctx, agent)
 	p, err := w.places(ctx, agent)
 	if err != nil {
-		return []NestedWork{{Path: "modules", Why: "it cannot be read: " + err.Error()}}, context.Cause(ctx)
+		return append(data, NestedWork{Path: "modules", Why: "it cannot be read: " + err.Error()}), context.Cause(ctx)
 	}
 	if p.none() {
-		return nil, nil
+		return data, context.Cause(ctx)
 	}
 	tmp, err := w.scratch("save-")
 	if err != nil {
@@ -143,7 +144,7 @@ func (w *Workspace) nestedWork(ctx context.Context, agent string, v View) (work 
 		return nil, err
 	}
 	defer admin.Close()
-	n := &nestedReader{w: w, agent: agent, view: v, tmp: tmp, root: root, admin: admin, used: map[string]bool{}}
+	n := &nestedReader{w: w, agent: agent, view: v, tmp: tmp, root: root, admin: admin, used: map[string]bool{}, work: data}
 	for _, name := range slices.Sorted(maps.Keys(p.links)) {
 		n.place(ctx, name, p.links[name], 0)
 	}

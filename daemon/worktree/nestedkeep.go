@@ -34,6 +34,7 @@ const (
 type nestedDirs struct {
 	Paths   [][]byte `json:"paths"`
 	Modules bool     `json:"modules"`
+	Data    []string `json:"data"` // directories of the agent's part of the git directory
 }
 
 // nestedDir is the directory of the trash that belongs to a trash ref.
@@ -61,8 +62,18 @@ func (s *saver) nested(ctx context.Context) (bool, error) {
 	}
 	slices.Sort(s.out.Nested)
 	s.modules = len(p.modules) > 0
+	for _, dir := range dataDirs {
+		f, err := s.w.ownData(s.agent, dir)
+		if err == nil {
+			err = f.Close()
+			s.data = true
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return false, err
+		}
+	}
 	if s.opt.Nested {
-		return len(s.out.Nested) > 0 || s.modules, nil
+		return len(s.out.Nested) > 0 || s.modules || s.data, nil
 	}
 	for _, name := range s.out.Nested {
 		if _, link := p.links[name]; !link {
@@ -75,7 +86,7 @@ func (s *saver) nested(ctx context.Context) (bool, error) {
 
 // keepNested copies the repositories inside the worktree to the trash.
 func (s *saver) keepNested(ctx context.Context, root *os.File) (err error) {
-	if len(s.out.Nested) == 0 && !s.modules {
+	if len(s.out.Nested) == 0 && !s.modules && !s.data {
 		return nil
 	}
 	dir := s.w.nestedDir(s.out.Ref)
@@ -114,6 +125,9 @@ func (s *saver) keepNested(ctx context.Context, root *os.File) (err error) {
 		if err := s.w.copyModules(ctx, s.agent, filepath.Join(dir, nestedModules)); err != nil {
 			return err
 		}
+	}
+	if list.Data, err = s.w.copyData(ctx, s.agent, dir); err != nil {
+		return err
 	}
 	return store.WriteSummed(filepath.Join(dir, nestedList), list)
 }
@@ -190,6 +204,9 @@ func (w *Workspace) refillNested(ctx context.Context, agent string, t TrashRef) 
 		if err := w.putTree(ctx, dir, path.Join(nestedTrees, fmt.Sprint(i)), root, name); err != nil {
 			return fmt.Errorf("restore %q: %w", name, err)
 		}
+	}
+	if err := w.takeData(ctx, agent, dir); err != nil {
+		return fmt.Errorf("restore the data of Git LFS and git-annex: %w", err)
 	}
 	if !list.Modules {
 		return nil

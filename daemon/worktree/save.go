@@ -115,6 +115,8 @@ type saver struct {
 	out   TrashRef
 	// modules: the worktree has repositories of submodules.
 	modules bool
+	// data: its part of the git directory has data of other tools.
+	data bool
 }
 
 func (s *saver) git(ctx context.Context, stdin io.Reader, args ...string) ([]byte, error) {

@@ -90,6 +90,9 @@ func (w *Workspace) status(ctx context.Context, agent, branch string, v View) (S
 	var files sync.WaitGroup
 	files.Go(func() {
 		out, ferr = w.readFiles(ctx, agent, v, "status", "--porcelain=v2", "-z", "--untracked-files=normal", "--no-renames", "--ignore-submodules=all")
+		if ferr == nil {
+			out, ferr = w.smudged(ctx, agent, v, out)
+		}
 	})
 	var inside []NestedWork
 	var nerr error
