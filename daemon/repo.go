@@ -167,9 +167,9 @@ func (t worktrees) Ensure(ctx context.Context, a *agent.Agent) error {
 	var project sync.WaitGroup
 	var remotes []agent.Remote
 	var rerr error
+	var p *worktree.Project
 	inspect := repo{w}.inspectOnce()
 	project.Go(func() {
-		var p *worktree.Project
 		if p, rerr = inspect(ctx); p != nil && rerr == nil {
 			a.Identity.Name, a.Identity.Email, remotes, rerr = repo{w}.ofProject(ctx, p)
 			objects, lerr := w.git.LFSObjects(ctx, p)
@@ -188,6 +188,7 @@ func (t worktrees) Ensure(ctx context.Context, a *agent.Agent) error {
 	if err := t.withhold(ctx, w, a); err != nil {
 		return err
 	}
+	t.fillSubmodules(ctx, w, a, p)
 	return t.mountLayers(ctx, w, a)
 }
 

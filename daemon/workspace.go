@@ -151,23 +151,8 @@ func (d *Daemon) up(ctx context.Context, req api.UpRequest, progress func(string
 		}
 	}
 	resp.Warnings = append(resp.Warnings, placement.PlainWarnings(info, w.agents.AsUser, w.agents.UID)...)
-	resp.Warnings = append(resp.Warnings, d.submoduleNotice(ctx, w, "NAME")...)
+	resp.Warnings = append(resp.Warnings, d.submoduleNotice(ctx, w, "")...)
 	return resp, nil
-}
-
-// submoduleNotice says what agents of a workspace lack of its submodules.
-func (d *Daemon) submoduleNotice(ctx context.Context, w *workspace, agent string) []string {
-	if !w.agents.Git {
-		return nil
-	}
-	text, err := w.git.SubmoduleNotice(ctx, agent)
-	if err != nil {
-		d.Log.Warn("submodules of the project not read", "workspace", w.agents.Name, "err", err)
-	}
-	if text == "" {
-		return nil
-	}
-	return []string{text}
 }
 
 // target returns the branch that merges go to.

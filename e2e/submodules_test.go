@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -63,7 +62,11 @@ func TestWorkInASubmoduleIsWork(t *testing.T) {
 		"tags":    {"git -C lib commit -q --allow-empty -m x; git -C lib tag t; git -C lib checkout -q HEAD~1", `"lib": 1 commit`},
 		"files":   {"git submodule --quiet deinit -f lib; mkdir -p lib; echo x > lib/x", `"lib": the directory of a submodule that has no repository has files`},
 	} {
-		d.temp(name)
+		flags := []string{}
+		if name == "clones" || name == "hides" { // their directories are empty at first
+			flags = []string{"--deny", "secret/**"}
+		}
+		d.temp(name, flags...)
 		d.give(name, "lib")
 		d.task(name, clones+c.script)
 		d.settled(name)
@@ -89,25 +92,72 @@ func TestWorkInASubmoduleIsWork(t *testing.T) {
 	}
 }
 
-// TestEmptySubmodulesAreSaid: an agent whose submodules are empty is told, with a command that works without a network.
+// TestEmptySubmodulesAreSaid: an agent whose submodules are empty gets a notice, with the command that fills them.
 func TestEmptySubmodulesAreSaid(t *testing.T) {
 	d := startDaemon(t, options{})
 	project := d.withSubmodule()
-	const says = `the project has 1 submodule ("lib"), whose directories are empty in agents`
-	require.Contains(t, d.ctl("up", "--repo", project, d.path("ws")).String(), says)
+	require.NoError(t, chownAll(project, 0))
+	git(t, project, "submodule", "--quiet", "deinit", "-f", "lib")
+	require.NoError(t, os.RemoveAll(filepath.Join(project, ".git", "modules")))
+	d.giveAway(project)
+	require.Contains(t, d.ctl("up", "--repo", project, d.path("ws")).String(), `the project has 1 submodule ("lib") whose directories are empty in agents, because`)
 	var a api.Agent
 	decode(t, d.must("--json", "agents", "add", "alice", "--base", "custom", "--", "true"), &a)
 	require.Len(t, a.Warnings, 1)
-	require.Contains(t, a.Warnings[0], says)
-	_, command, ok := strings.Cut(a.Warnings[0], "in the project: ")
-	require.True(t, ok)
+	require.Contains(t, a.Warnings[0], `the project has 1 submodule ("lib") whose directories are empty in agent alice: git submodule update --init --recursive in the project`)
 	require.NoError(t, chownAll(project, 0))
-	cmd := exec.CommandContext(t.Context(), "sh", "-ec", command)
-	cmd.Dir = project
-	cmd.Env = append(os.Environ(), "POLIS_SOCKET="+d.path("run", "polisd.sock"), "PATH="+d.bin+":"+os.Getenv("PATH"))
-	r := capture(cmd, "")
-	require.Zero(t, r.code, r)
+	git(t, project, "-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init", "--recursive")
+	d.giveAway(project)
+	d.must("agents", "stop", "alice")
+	d.must("agents", "start", "alice")
 	require.Equal(t, "lib\n", d.sh("alice", "cat lib/lib.txt; test -z \"$(git status --porcelain)\""))
+	require.NotContains(t, d.ctl("up", "--repo", project, d.path("ws")).String(), "empty")
+}
+
+// TestSubmodulesAreThereWithoutANetwork: what the project has of its submodules is in agents, at the pinned commits,
+// nested ones too, in forks and restored agents, and nothing of it can be changed for others.
+func TestSubmodulesAreThereWithoutANetwork(t *testing.T) {
+	d := startDaemon(t, options{config: "[merge]\ncheck = \"grep -q lib lib/lib.txt && grep -q inner lib/deep/inner/inner.txt\"\n"})
+	project := d.withSubmodule()
+	d.must("up", "--repo", project, d.path("ws"))
+	var a api.Agent
+	decode(t, d.must("--json", "agents", "add", "alice", "--base", "custom", "--", "true"), &a)
+	require.Empty(t, a.Warnings)
+	whole := func(name string) {
+		d.t.Helper()
+		require.Equal(t, "lib\ninner\nlib\ninner\n", d.sh(name, `set -e
+cat lib/lib.txt lib/deep/inner/inner.txt
+test -z "$(git status --porcelain)" || { git status; exit 3; }
+git -C lib log -1 --format=%s; git -C lib/deep/inner log -1 --format=%s
+git -C lib fsck --strict; test -z "$(git submodule status --recursive | grep -v '^ ')"; test $(git submodule status --recursive | wc -l) = 2
+cd lib/deep && git rev-parse --show-toplevel | grep -q 'lib$'`), name)
+	}
+	whole("alice")
+	before := git(t, d.dir, "-c", "safe.directory=*", "-C", filepath.Join(project, ".git", "modules", "lib"), "count-objects", "-v")
+	d.sh("alice", ident+"git -C lib config user.name a; git -C lib config user.email a@b; echo x > lib/x; git -C lib add x; git -C lib commit -qm x; git -C lib gc -q")
+	require.NotZero(t, d.exec("alice", "sh", "-c", "echo x > "+d.path("ws", ".polis", "modules", "lib", "objects", "x")).code, "they are read-only")
+	require.NotZero(t, d.exec("alice", "test", "-e", d.path("ws", ".polis", "modules", "lib", "config")).code, "an address can have a password")
+	require.Equal(t, before, git(t, d.dir, "-c", "safe.directory=*", "-C", filepath.Join(project, ".git", "modules", "lib"), "count-objects", "-v"))
+	require.Contains(t, d.refused(api.CodeUnsavedWork, "agents", "remove", "alice").Message, `"lib": 1 commit`)
+	// A branch of the project's submodule that goes is not the agent's work.
+	require.NoError(t, chownAll(project, 0))
+	git(t, filepath.Join(project, "lib"), "branch", "-q", "-r", "-D", "origin/main")
+	d.giveAway(project)
+	require.Contains(t, d.refused(api.CodeUnsavedWork, "agents", "remove", "alice").Message, `"lib": 1 commit`)
+	d.fork("alice", "second")
+	require.Equal(t, "x\n", d.sh("second", "git -C lib log -1 --format=%s"))
+	d.must("agents", "remove", "alice", "--force")
+	d.must("restore", "alice")
+	d.must("agents", "start", "alice")
+	require.Equal(t, "x\n", d.sh("alice", "git -C lib log -1 --format=%s; git -C lib checkout -q main 2>/dev/null || git -C lib checkout -q HEAD~1; git -C lib fsck"))
+
+	d.add("bob")
+	whole("bob")
+	d.sh("bob", "echo b > b.txt; git add b.txt; git commit -qm b")
+	d.must("merge", "bob") // the check reads them
+	d.must("agents", "remove", "bob")
+	d.add("carol", "--deny", "secret/**")
+	require.NotZero(t, d.exec("carol", "test", "-e", "lib/lib.txt").code, "its rules can withhold what is in there")
 }
 
 // TestARestoredAgentHasItsSubmodules: removal saves the repositories inside a worktree, restore and fork bring them,

@@ -76,10 +76,12 @@ type Agent struct {
 	// Remotes are the remotes of the project, as agents see them.
 	Remotes []Remote
 	// LFS is the directory of the project's LFS objects, which the agent may read; "" if there is none.
-	LFS    string
-	pid    int
-	up     bool
-	coming bool // is starting, and counts as if it were up
+	LFS string
+	// Modules are directories of the project with objects of submodules that the agent borrows, by where it finds them.
+	Modules map[string]string
+	pid     int
+	up      bool
+	coming  bool // is starting, and counts as if it were up
 	// leaving is set while polis itself stops the shim, so that the end of the shim does not count
 	// as a crash.
 	leaving bool

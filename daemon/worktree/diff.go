@@ -280,19 +280,3 @@ func (s *saver) searchable(root *os.File, dir string) bool {
 	}
 	return true
 }
-
-// Export writes the files of a commit to dir, which must be empty and belong to the workspace's
-// owner. It makes no repository there.
-func (w *Workspace) Export(ctx context.Context, commit, dir string) (err error) {
-	tmp, err := (&upper{spec: Spec{UID: w.cfg.UID, GID: w.cfg.GID}, w: w}).scratch("export-")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, fdtree.Cleanup(tmp)) }()
-	_, err = w.Bare().Do(ctx, git.Cmd{Args: []string{"read-tree", "--reset", "-u", commit},
-		WorkTree: dir, Write: []string{dir}, Index: filepath.Join(tmp, "index"), Dir: dir, Timeout: checkoutTimeout})
-	if err != nil {
-		return api.Errorf(api.CodeWorktreeFailed, "write the files of %s: %w", commit, err)
-	}
-	return nil
-}

@@ -75,7 +75,11 @@ func (p *Project) openLFS(dir string, makes bool, use func(*os.File) error) erro
 	return asuser.Do(p.Owner.UID, p.Owner.GID, func() error {
 		if makes {
 			for _, d := range []string{filepath.Dir(dir), dir} {
-				if err := unix.Mkdir(d, 0o755); err != nil && !errors.Is(err, unix.EEXIST) { // as git-lfs does
+				var above unix.Stat_t // its mode is that of what the owner's programs make
+				if err := unix.Stat(filepath.Dir(d), &above); err != nil {
+					return &os.PathError{Op: "stat", Path: filepath.Dir(d), Err: err}
+				}
+				if err := unix.Mkdir(d, above.Mode&0o777); err != nil && !errors.Is(err, unix.EEXIST) {
 					return &os.PathError{Op: "mkdir", Path: d, Err: err}
 				}
 			}

@@ -1,6 +1,7 @@
 package worktree
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +17,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"polis/daemon/asuser"
 	"polis/daemon/git"
 	"polis/daemon/nested"
 )
@@ -53,14 +53,13 @@ func (n *nestedReader) place(ctx context.Context, name, pinned string, depth int
 	switch {
 	case err != nil:
 		work.Why = "it cannot be read: " + err.Error()
-		return
 	case at.Files:
 		work.Why = "the directory of a submodule that has no repository has files"
-		return
-	case at.Empty():
+	}
+	if work.Why != "" || at.Empty() {
 		return
 	}
-	dir, objects, err := n.open(name, at)
+	dir, objects, err := n.open(ctx, name, at)
 	if err != nil {
 		work.Why = "its repository cannot be read: " + err.Error()
 		return
@@ -90,7 +89,7 @@ func (n *nestedReader) place(ctx context.Context, name, pinned string, depth int
 // module compares a repository that no directory uses: of it, only commits are work.
 func (n *nestedReader) module(ctx context.Context, module string) {
 	work := NestedWork{Path: path.Join("modules", module)}
-	dir, objects, err := n.open("", nested.Place{Module: module})
+	dir, objects, err := n.open(ctx, "", nested.Place{Module: module})
 	if err == nil {
 		defer dir.Close()
 		var refs nested.Refs
@@ -104,26 +103,31 @@ func (n *nestedReader) module(ctx context.Context, module string) {
 	n.add(work)
 }
 
-// open opens the git directory of a place. objects is the path of its objects, for a git that sees the worktree.
-func (n *nestedReader) open(name string, at nested.Place) (dir *os.File, objects string, err error) {
+// open opens the git directory of a place. objects are the paths of its objects, for a git that sees the worktree: its
+// own, and those that it borrows from the project, which the agent has at another path.
+func (n *nestedReader) open(ctx context.Context, name string, at nested.Place) (dir *os.File, objects []string, err error) {
 	if at.Inside {
 		inside := path.Join(name, ".git")
 		dir, err = nested.OpenDir(n.root, inside)
-		return dir, filepath.Join(n.w.tree(n.agent), inside, "objects"), err
+		return dir, []string{filepath.Join(n.w.tree(n.agent), inside, "objects")}, err
 	}
 	admin, err := n.admin.Open(".")
 	if err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
 	defer admin.Close()
 	inside := path.Join("modules", at.Module)
 	dir, err = nested.OpenDir(admin, inside)
-	return dir, filepath.Join(n.w.admin(n.agent), inside, "objects"), err
+	objects = []string{filepath.Join(n.w.admin(n.agent), inside, "objects")}
+	if p := n.project(ctx); p != nil && err == nil {
+		objects = append(objects, filepath.Join(p.Dir, inside, "objects"))
+	}
+	return dir, objects, err
 }
 
 // repo makes a repository of polis' own that borrows the objects of another one: git reads nothing else of that one,
 // such as its configuration. head is the commit of its HEAD.
-func (n *nestedReader) repo(head, objects string) (git.Repo, error) {
+func (n *nestedReader) repo(head string, objects ...string) (git.Repo, error) {
 	dir, err := os.MkdirTemp(n.tmp, "repo-")
 	if err != nil {
 		return git.Repo{}, err
@@ -146,11 +150,11 @@ func (n *nestedReader) repo(head, objects string) (git.Repo, error) {
 		}
 	}
 	err = errors.Join(n.w.createFile(root, "HEAD", head+"\n"), n.w.createFile(root, "config", sharedConfig(format)), n.w.giveDir(root, "."))
-	return git.Repo{Runner: n.w.Bare().Runner, Dir: dir, Alternates: []string{objects}}, err
+	return git.Repo{Runner: n.w.Bare().Runner, Dir: dir, Alternates: objects}, err
 }
 
 // commits counts the commits of a repository that are nowhere else. pinned are commits that the target has.
-func (n *nestedReader) commits(ctx context.Context, refs nested.Refs, objects, module string, pinned []string) (int, error) {
+func (n *nestedReader) commits(ctx context.Context, refs nested.Refs, objects []string, module string, pinned []string) (int, error) {
 	known := slices.Concat(n.ofProject(ctx, module), refs.Fetched, pinned)
 	var tips []string
 	for _, id := range refs.Local {
@@ -158,16 +162,28 @@ func (n *nestedReader) commits(ctx context.Context, refs nested.Refs, objects, m
 			tips = append(tips, id)
 		}
 	}
+	if len(tips) > 0 && len(objects) > 1 {
+		// What the project has, whatever its refs name now, is not the agent's.
+		r, err := n.repo(tips[0], objects[1])
+		if err != nil {
+			return 0, err
+		}
+		has, err := r.Present(ctx, tips)
+		if err != nil {
+			return 0, err
+		}
+		known = append(known, has...)
+		tips = slices.DeleteFunc(tips, func(id string) bool { return slices.Contains(has, id) })
+	}
 	if len(tips) == 0 {
 		return 0, nil
 	}
-	r, err := n.repo(tips[0], objects)
+	r, err := n.repo(tips[0], objects...)
 	if err != nil {
 		return 0, err
 	}
 	c := git.Cmd{Args: []string{"cat-file", "--batch-check=%(objectname) %(objecttype)"}, Stdin: strings.NewReader(strings.Join(known, "\n") + "\n"), Under: n.w.under(n.agent, n.view), Timeout: statusTime}
-	var in strings.Builder
-	in.WriteString(strings.Join(tips, "\n") + "\n")
+	in := bytes.NewBufferString(strings.Join(tips, "\n") + "\n")
 	if len(known) > 0 {
 		err = r.Lines(ctx, c, func(line string) {
 			if id, ok := strings.CutSuffix(line, " commit"); ok {
@@ -178,7 +194,7 @@ func (n *nestedReader) commits(ctx context.Context, refs nested.Refs, objects, m
 			return 0, err
 		}
 	}
-	out, err := r.Do(ctx, git.Cmd{Args: []string{"rev-list", "--count", "--stdin"}, Stdin: strings.NewReader(in.String()), Under: n.w.under(n.agent, n.view), Timeout: statusTime})
+	out, err := r.Do(ctx, git.Cmd{Args: []string{"rev-list", "--count", "--stdin"}, Stdin: in, Under: n.w.under(n.agent, n.view), Timeout: statusTime})
 	if err != nil {
 		return 0, err
 	}
@@ -186,8 +202,8 @@ func (n *nestedReader) commits(ctx context.Context, refs nested.Refs, objects, m
 }
 
 // changed counts the files that differ from the commit that is checked out, and returns the submodules in the index.
-func (n *nestedReader) changed(ctx context.Context, name string, dir *os.File, head, objects string) (int, map[string]string, error) {
-	r, err := n.repo(head, objects)
+func (n *nestedReader) changed(ctx context.Context, name string, dir *os.File, head string, objects []string) (int, map[string]string, error) {
+	r, err := n.repo(head, objects...)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -255,18 +271,12 @@ func (n *nestedReader) pinned(ctx context.Context, name string) []string {
 // ofProject returns the commits that the refs of the project's own repository of a submodule name. A repository that
 // is missing, or cannot be read, has none.
 func (n *nestedReader) ofProject(ctx context.Context, module string) []string {
-	if module == "" {
+	p := n.project(ctx)
+	if module == "" || p == nil {
 		return nil
 	}
-	if n.owner == nil {
-		p, err := n.w.Project(ctx)
-		if p == nil || err != nil {
-			return nil //nolint:nilerr // the commits count as work
-		}
-		n.owner = p
-	}
 	var ids []string
-	err := n.owner.module(module, func(dir *os.File) error {
+	err := p.module(module, func(dir *os.File) error {
 		refs, err := nested.ReadRefs(dir)
 		ids = refs.All()
 		return err
@@ -277,20 +287,14 @@ func (n *nestedReader) ofProject(ctx context.Context, module string) []string {
 	return ids
 }
 
-// module calls read with the git directory of a submodule of the project, with the rights of the project's owner.
-func (p *Project) module(name string, read func(dir *os.File) error) error {
-	return asuser.Do(p.Owner.UID, p.Owner.GID, func() error {
-		fd, err := unix.Open(p.Dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+// project returns the project; nil if it is not there: then the commits count as work.
+func (n *nestedReader) project(ctx context.Context) *Project {
+	if n.owner == nil {
+		p, err := n.w.Project(ctx)
 		if err != nil {
-			return &os.PathError{Op: "open", Path: p.Dir, Err: err}
+			return nil
 		}
-		top := os.NewFile(uintptr(fd), p.Dir)
-		defer top.Close()
-		dir, err := nested.OpenDir(top, path.Join("modules", name))
-		if err != nil {
-			return err
-		}
-		defer dir.Close()
-		return read(dir)
-	})
+		n.owner = p
+	}
+	return n.owner
 }

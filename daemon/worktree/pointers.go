@@ -35,7 +35,7 @@ func (w *Workspace) LostPointers(ctx context.Context, agent, tree string, pointe
 	if len(pointers) == 0 {
 		return nil, nil
 	}
-	names, err := w.moduleNames(ctx, tree)
+	names, err := moduleNames(ctx, w.Bare(), tree)
 	if err != nil {
 		return nil, err
 	}
@@ -74,13 +74,13 @@ func (w *Workspace) LostPointers(ctx context.Context, agent, tree string, pointe
 
 // moduleNames returns the names of the submodules of a tree by their paths, from its .gitmodules. Names that lead
 // elsewhere are left out.
-func (w *Workspace) moduleNames(ctx context.Context, tree string) (map[string]string, error) {
+func moduleNames(ctx context.Context, repo git.Repo, tree string) (map[string]string, error) {
 	names := map[string]string{}
-	out, err := w.Bare().Run(ctx, "ls-tree", "-z", "--full-tree", tree, "--", ".gitmodules")
+	out, err := repo.Run(ctx, "ls-tree", "-z", "--full-tree", tree, "--", ".gitmodules")
 	if err != nil || !strings.HasPrefix(string(out), "100") {
 		return names, err
 	}
-	out, err = w.Bare().Run(ctx, "config", "-z", "--blob", tree+":.gitmodules", "--get-regexp", `^submodule\..*\.path$`)
+	out, err = repo.Run(ctx, "config", "-z", "--blob", tree+":.gitmodules", "--get-regexp", `^submodule\..*\.path$`)
 	if _, ok := git.ExitCode(err); err != nil && ok {
 		return names, nil // it names none, or is no configuration
 	}
@@ -138,7 +138,7 @@ func (w *Workspace) fetchedByAgent(ctx context.Context, agent string, at Pointer
 	if err != nil || !place.Inside && place.Module == "" {
 		place = nested.Place{Module: module}
 	}
-	dir, objects, err := n.open(at.Path, place)
+	dir, objects, err := n.open(ctx, at.Path, place)
 	if err != nil {
 		return false, err
 	}

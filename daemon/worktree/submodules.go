@@ -4,22 +4,36 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"polis/daemon/api"
+	"polis/daemon/asuser"
 	"polis/daemon/git"
+	"polis/daemon/nested"
 )
 
-// SubmoduleNotice says that the directories of the target's submodules are empty in agents, and what fills them; "" if
-// it has none. agent is the one that is told about; "NAME" for any.
+// SubmoduleNotice says that the directories of the target's submodules are empty in an agent, and what fills them; "" if
+// none is. Without an agent, it is about those of which the project has no repository.
 func (w *Workspace) SubmoduleNotice(ctx context.Context, agent string) (string, error) {
 	target, err := w.Target(ctx)
 	if err != nil {
 		return "", err
 	}
-	names, err := w.moduleNames(ctx, git.Branch(target))
+	names, err := moduleNames(ctx, w.Bare(), git.Branch(target))
+	if err != nil || len(names) == 0 {
+		return "", err
+	}
+	if agent != "" {
+		err = w.keepEmpty(agent, names)
+	} else {
+		err = w.keepMissing(ctx, names)
+	}
 	if err != nil || len(names) == 0 {
 		return "", err
 	}
@@ -32,17 +46,57 @@ func (w *Workspace) SubmoduleNotice(ctx context.Context, agent string) (string, 
 	if n := len(paths) - len(shown); n > 0 {
 		more = fmt.Sprintf(" and %d more", n)
 	}
-	first := paths[0]
-	dir, address := shellWord(first), "submodule."+shellWord(names[first])+".url="
-	return fmt.Sprintf("the project has %s (%s%s), whose directories are empty in agents: git submodule update --init in the agent fills them if its egress reaches their addresses; "+
-		"without a network, in the project: git -C %s bundle create - HEAD --all | polisctl agents exec %s -- sh -c 'cat >~/sub.bundle && git -c protocol.file.allow=always -c %s$HOME/sub.bundle submodule update --init %s'",
-		api.Count(len(paths), "submodule"), strings.Join(shown, ", "), more, dir, agent, address, dir), nil
+	text := fmt.Sprintf("the project has %s (%s%s) whose directories are empty in ", api.Count(len(paths), "submodule"), strings.Join(shown, ", "), more)
+	const brings = ": git submodule update --init --recursive in the project brings them to agents that start after it; "
+	if agent == "" {
+		return text + "agents, because the project has no repositories of them" + brings + "in an agent, git submodule update --init does, if its egress reaches their addresses", nil
+	}
+	return text + "agent " + agent + brings + "in the agent, git submodule update --init does, if its egress reaches their addresses", nil
 }
 
-// shellWord is a word within single quotes of a shell, if it can be one without quotes; a placeholder otherwise.
-func shellWord(s string) string {
-	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-=") == "" {
-		return s
+// keepEmpty leaves the submodules whose directories are empty in an agent.
+func (w *Workspace) keepEmpty(agent string, names map[string]string) error {
+	root, err := w.lower(agent, View{})
+	if err != nil {
+		return err
 	}
-	return "DIR"
+	defer root.Close()
+	maps.DeleteFunc(names, func(at, _ string) bool {
+		p, err := nested.PlaceOf(root, at, path.Join(parts, agent))
+		return err != nil || !p.Empty()
+	})
+	return nil
+}
+
+// keepMissing leaves the submodules of which the project has no repository that agents can borrow from.
+func (w *Workspace) keepMissing(ctx context.Context, names map[string]string) error {
+	p, err := w.Project(ctx)
+	if err != nil || p == nil {
+		return err
+	}
+	maps.DeleteFunc(names, func(_, module string) bool {
+		return p.module(module, func(dir *os.File) error {
+			_, err := nested.Borrowable(dir)
+			return err
+		}) == nil
+	})
+	return nil
+}
+
+// module calls read with the git directory of a submodule of the project, with the rights of the project's owner.
+func (p *Project) module(name string, read func(dir *os.File) error) error {
+	return asuser.Do(p.Owner.UID, p.Owner.GID, func() error {
+		fd, err := unix.Open(p.Dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return &os.PathError{Op: "open", Path: p.Dir, Err: err}
+		}
+		top := os.NewFile(uintptr(fd), p.Dir)
+		defer top.Close()
+		dir, err := nested.OpenDir(top, path.Join("modules", name))
+		if err != nil {
+			return err
+		}
+		defer dir.Close()
+		return read(dir)
+	})
 }
