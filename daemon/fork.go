@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"polis/daemon/agent"
 	"polis/daemon/api"
@@ -28,12 +27,12 @@ func (r repo) Snapshot(ctx context.Context, a *agent.Agent, forNew string, ignor
 		return agent.Snapshot{}, err
 	}
 	opt.Keep = nil // a stash is not forked
-	opt.Made = !r.w.d.sharesTrees()
+	opt.Made, opt.Nested = !r.w.d.sharesTrees(), true
 	t, err := r.w.git.Save(ctx, a.Name(), opt)
 	if err != nil {
 		return agent.Snapshot{}, err
 	}
-	out := agent.Snapshot{Ref: t.Ref, Head: t.Head, LeftOut: slices.Concat(t.Nested, t.Large)}
+	out := agent.Snapshot{Ref: t.Ref, Head: t.Head, LeftOut: t.Large}
 	switch {
 	case len(t.Torn) > 0:
 		err = fmt.Errorf("files changed while they were saved: %q", t.Torn[:min(len(t.Torn), 10)])

@@ -28,6 +28,9 @@ func (r repo) Status(ctx context.Context, a *agent.Agent) (agent.WorktreeStatus,
 		return agent.WorktreeStatus{}, err
 	}
 	out := agent.WorktreeStatus{Dirty: st.Staged + st.Unstaged + st.Untracked + st.Conflicted, Paths: st.Paths, Unmerged: st.Ahead}
+	for _, n := range st.Nested {
+		out.Nested = append(out.Nested, n.String())
+	}
 	// A stash is work that neither the branch nor the worktree contains.
 	if stash, err := worktree.PrivateStash(a.WS.Root.Private(a.Name())); err != nil || stash != "" {
 		out.Unmerged++
@@ -164,11 +167,13 @@ func (t worktrees) Ensure(ctx context.Context, a *agent.Agent) error {
 	var project sync.WaitGroup
 	var remotes []agent.Remote
 	var rerr error
+	var p *worktree.Project
 	inspect := repo{w}.inspectOnce()
 	project.Go(func() {
-		var p *worktree.Project
 		if p, rerr = inspect(ctx); p != nil && rerr == nil {
 			a.Identity.Name, a.Identity.Email, remotes, rerr = repo{w}.ofProject(ctx, p)
+			objects, lerr := w.git.LFSObjects(ctx, p)
+			a.LFS, rerr = objects, errors.Join(rerr, lerr)
 		}
 	})
 	err := t.make(ctx, w, a, inspect)
@@ -183,6 +188,7 @@ func (t worktrees) Ensure(ctx context.Context, a *agent.Agent) error {
 	if err := t.withhold(ctx, w, a); err != nil {
 		return err
 	}
+	t.fillSubmodules(ctx, w, a, p)
 	return t.mountLayers(ctx, w, a)
 }
 

@@ -22,7 +22,14 @@ func (b *backend) Add(ctx context.Context, req api.AddRequest) (api.Agent, error
 			return api.Agent{}, err
 		}
 	}
-	return b.Manager.Add(ctx, req)
+	a, err := b.Manager.Add(ctx, req)
+	if err != nil {
+		return a, err
+	}
+	for _, w := range b.gitWorkspaces(a.Workspace) {
+		a.Warnings = append(a.Warnings, b.submoduleNotice(ctx, w, a.Name)...)
+	}
+	return a, nil
 }
 
 // awaitSetup waits for the setup of the commit that a new agent starts from. A failed setup is an

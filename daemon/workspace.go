@@ -151,6 +151,7 @@ func (d *Daemon) up(ctx context.Context, req api.UpRequest, progress func(string
 		}
 	}
 	resp.Warnings = append(resp.Warnings, placement.PlainWarnings(info, w.agents.AsUser, w.agents.UID)...)
+	resp.Warnings = append(resp.Warnings, d.submoduleNotice(ctx, w, "")...)
 	return resp, nil
 }
 

@@ -72,6 +72,11 @@ func TestGitOfAnAgent(t *testing.T) {
 			for k := range d.locks() {
 				require.False(t, strings.HasPrefix(k, "ref:") || strings.HasPrefix(k, "repo:"), "%s is still locked", k)
 			}
+			// The project gets a submodule's commits before they are merged.
+			project := d.path("src")
+			require.NoError(t, chownAll(d.home("alice", "far"), 0))
+			git(t, project, "clone", "-q", "--bare", d.home("alice", "far"), ".git/modules/sub")
+			d.giveAway(project)
 			d.must("merge", "alice", "--accept-protected") // .gitattributes and a submodule
 			git(t, bare, "fsck", "--full", "--strict", "--no-dangling")
 		})

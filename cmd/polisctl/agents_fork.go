@@ -23,10 +23,10 @@ that commit, and the base type, the role, the rules and the limits of NAME; opti
 can narrow these. NEW is Idle: nothing runs in it. NAME is unchanged and continues.
 
 The processes of NAME are frozen while its files are saved, so that NEW has a
-consistent copy. Not copied are: ignored files (without --ignored), a
-stash, an unfinished merge or rebase, permissions beside the executable bit,
-empty directories, repositories inside the worktree, and files that are too large
-for git; the last two are listed. Paths that are exclusive to NAME stay so.`,
+consistent copy, with the repositories inside the worktree, such as those of
+submodules. Not copied are: ignored files (without --ignored), a stash, an unfinished
+merge or rebase, permissions beside the executable bit, empty directories, and files
+that are too large for git, which are listed. Paths that are exclusive to NAME stay so.`,
 		Example: `  polisctl agents fork claude claude-2 && polisctl run claude-2 "try it with a trie"`,
 		Args:    takes(2, 2, "the NAME of an agent and of the NEW one"), ValidArgsFunction: a.completeAgents,
 	}

@@ -57,7 +57,7 @@ func exitTable() []exitRow {
 		}},
 		{exitConflict, "The request conflicts with the present state: something exists already, is locked or is in another state.", []api.Code{
 			api.CodeAgentExists, api.CodeMaxAgents, api.CodeBadState, api.CodeUnsavedWork, api.CodeRefConflict,
-			api.CodeMergeConflict, api.CodeNothingToMerge, api.CodeExclusivePath, api.CodeReadOnly, api.CodeWorkspaceOwned, api.CodeProjectChanged, api.CodeFileLocked, api.CodeAlreadyAnswered, api.CodeLockBroken, api.CodePortInUse, api.CodeNoPorts, api.CodeLimitBelowUse, api.CodeHostOvercommitted,
+			api.CodeMergeConflict, api.CodeNothingToMerge, api.CodeSubmoduleLost, api.CodeExclusivePath, api.CodeReadOnly, api.CodeWorkspaceOwned, api.CodeProjectChanged, api.CodeFileLocked, api.CodeAlreadyAnswered, api.CodeLockBroken, api.CodePortInUse, api.CodeNoPorts, api.CodeLimitBelowUse, api.CodeHostOvercommitted,
 		}},
 		{exitForbidden, "Not permitted.", []api.Code{
 			api.CodeForbidden, api.CodeUndeclaredRead, api.CodeUndeclaredWrite, api.CodeProtectedPath, api.CodeNotApproved, api.CodeEgressDenied, api.CodeNetworkBlocked, api.CodeSyscallDenied,

@@ -75,6 +75,10 @@ type Agent struct {
 	LastTask string
 	// Remotes are the remotes of the project, as agents see them.
 	Remotes []Remote
+	// LFS is the directory of the project's LFS objects, which the agent may read; "" if there is none.
+	LFS string
+	// Modules are directories of the project with objects of submodules that the agent borrows, by where it finds them.
+	Modules map[string]string
 	pid     int
 	up      bool
 	coming  bool // is starting, and counts as if it were up

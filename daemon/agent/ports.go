@@ -127,6 +127,8 @@ type WorktreeStatus struct {
 	Dirty    int      // changed and untracked files that are not ignored
 	Paths    []string // some of them
 	Unmerged int      // commits that are not in the target branch
+	// Nested describes the work in repositories inside the worktree, such as submodules; each counts in Dirty.
+	Nested []string
 }
 
 // Work is what an agent has done since a commit.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"polis/daemon/api"
 	"polis/daemon/store"
@@ -37,6 +38,9 @@ func (m *Manager) removeOnly(ctx context.Context, only *Agent, name string, forc
 	return m.remove(ctx, a, store.Removal{Ignored: ignored})
 }
 
+// maxNestedShown bounds the repositories inside a worktree that a message describes.
+const maxNestedShown = 3
+
 // unsaved returns an error if the agent has work that is stored nowhere else. a.op is held.
 func (m *Manager) unsaved(ctx context.Context, a *Agent) error {
 	if !a.WS.Git {
@@ -51,6 +55,13 @@ func (m *Manager) unsaved(ctx context.Context, a *Agent) error {
 	if ws.Dirty > 0 || ws.Unmerged > 0 {
 		e := api.Errorf(api.CodeUnsavedWork, "agent %s has work that is nowhere else: %s, %s not in %s", name, api.Count(ws.Dirty, "changed file"), api.Count(ws.Unmerged, "commit"), a.WS.Target).
 			With("paths", ws.Paths).With("dirty", ws.Dirty).With("unmerged", ws.Unmerged)
+		if len(ws.Nested) > 0 {
+			e.Message += "; of a repository inside its worktree, " + strings.Join(ws.Nested[:min(len(ws.Nested), maxNestedShown)], "; ")
+			e = e.With("nested", ws.Nested)
+		}
+		if len(ws.Nested) > 0 && ws.Dirty == len(ws.Nested) && ws.Unmerged == 0 {
+			return e.WithHint("polisctl agents exec %s -- git -C DIR push brings the commits of a repository home; --force removes the agent and keeps everything under refs/polis/trash/%s", name, name)
+		}
 		if ws.Dirty > 0 {
 			return e.WithHint("polisctl agents commit %s && polisctl merge %s bring the work home; --force removes the agent and keeps everything under refs/polis/trash/%s", name, name, name)
 		}

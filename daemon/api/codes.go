@@ -43,6 +43,7 @@ func Codes() []CodeInfo {
 		{CodeCheckFailed, groupGit, "The check command fails on the result of the merge; the target did not move.", "polisctl queue names the log with its output."},
 		{CodeProtectedPath, groupGit, "The branch changes paths of merge.protected, a submodule, or a link out of the repository, and no person has accepted it; the details name the paths. The target did not move.", "Review the changes, then polisctl merge NAME --accept-protected."},
 		{CodeBadTree, groupGit, "The branch holds a tree that git refuses to check out, or one that no file system can hold; the message names the entry. The target did not move.", "Take it out of the branch's history, then merge again."},
+		{CodeSubmoduleLost, groupGit, "The branch has a submodule at a commit that the project cannot get: neither its own repository of the submodule nor a remote of another machine has it. The target did not move.", "Bring the commit to the project or to the remote of the submodule, as the hint says, then merge again."},
 		{CodeNothingToMerge, groupGit, "The target has every commit of the branch already.", "Only commits are merged. Commit the changes, then merge again."},
 		{CodePushFailed, groupGit, "A remote could not be reached or did not take the branch, or the forge's program failed.", "The message contains the error of git or of the program, which ran as the owner of the project."},
 		{CodeBranchLockTimeout, groupGit, "Another operation held the lock of the branch for longer than 5 seconds.", "Try again; polisctl locks shows the holder."},

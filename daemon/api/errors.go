@@ -42,6 +42,7 @@ const (
 	CodeSetupFailed          Code = "SETUP_FAILED"
 	CodeProtectedPath        Code = "PROTECTED_PATH"
 	CodeBadTree              Code = "BAD_TREE"
+	CodeSubmoduleLost        Code = "SUBMODULE_LOST"
 	CodeExclusivePath        Code = "EXCLUSIVE_PATH"
 	CodeReadOnly             Code = "READ_ONLY"
 	CodeRepoCorrupt          Code = "REPO_CORRUPT"
@@ -160,7 +161,7 @@ func (c Code) Status() int {
 	case CodeAgentNotFound, CodeWorkspaceNotFound, CodeNotFound, CodePortNotFound, CodeNotLocked:
 		return http.StatusNotFound
 	case CodeAgentExists, CodeBadState, CodeUnsavedWork, CodeWorkspaceOwned, CodeProjectChanged, CodeRefConflict, CodeMergeConflict,
-		CodeNothingToMerge, CodeCheckFailed, CodeSetupFailed, CodeProtectedPath, CodeBadTree, CodeExclusivePath, CodeReadOnly, CodeFileLocked, CodeAlreadyAnswered, CodePortInUse, CodeMaxAgents, CodeNoPorts, CodeLimitBelowUse, CodeHostOvercommitted:
+		CodeNothingToMerge, CodeCheckFailed, CodeSetupFailed, CodeProtectedPath, CodeBadTree, CodeSubmoduleLost, CodeExclusivePath, CodeReadOnly, CodeFileLocked, CodeAlreadyAnswered, CodePortInUse, CodeMaxAgents, CodeNoPorts, CodeLimitBelowUse, CodeHostOvercommitted:
 		return http.StatusConflict
 	case CodeInvalidName, CodeBadRequest, CodePathTraversal, CodeAgentTypeUnavailable,
 		CodeInvalidConfig, CodeWorkspaceInvalid, CodeCommandNotFound:

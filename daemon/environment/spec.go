@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"polis/daemon/agent"
 	"polis/daemon/api"
 	"polis/daemon/config"
+	"polis/daemon/git"
 	"polis/daemon/home"
 	"polis/daemon/isolation"
 	"polis/daemon/layout"
@@ -216,6 +218,7 @@ func (b *Builder) addGit(spec *wire.Spec, a *agent.Agent, c config.Config) {
 	}
 	id := rules.Identity.For(k.Name)
 	spec.GitConfig = gitConfig(id, remotes, published)
+	borrow(spec, a)
 	name, email := identity(a)
 	spec.FullName, spec.Email = cmp.Or(id.Name, name), cmp.Or(id.Email, email)
 	spec.GitRemotes = !k.ReadOnly && rules.Remote.Allows(config.RemoteFetch) && !a.OfAgent()
@@ -227,6 +230,28 @@ func (b *Builder) addGit(spec *wire.Spec, a *agent.Agent, c config.Config) {
 		}
 	}
 	spec.GitBytes, spec.GitMemory = int64(c.Limits.GitObjectsMB)<<20, int64(c.Limits.GitMemoryMB)<<20
+}
+
+// borrow shows an agent the objects of the project's submodules and of Git LFS. If rules withhold files, they can be of
+// these.
+func borrow(spec *wire.Spec, a *agent.Agent) {
+	if a.Filtered != "" {
+		return
+	}
+	for _, to := range slices.Sorted(maps.Keys(a.Modules)) {
+		spec.Mounts = append(spec.Mounts, setting.Mount{Source: a.Modules[to], Dest: to, ReadOnly: true})
+		spec.GitConfig += activeModule(to)
+	}
+	if a.LFS != "" {
+		spec.Mounts = append(spec.Mounts, setting.Mount{Source: a.LFS, Dest: a.WS.Root.LFSObjects(), ReadOnly: true})
+	}
+}
+
+// activeModule configures a submodule as one that git-submodule(1) works on. objects is the directory of its objects.
+func activeModule(objects string) string {
+	dir := filepath.Dir(objects)
+	name := dir[strings.LastIndex(dir, "/modules/")+len("/modules/"):]
+	return fmt.Sprintf("[submodule %s]\n\tactive = true\n", git.QuoteConfig(name))
 }
 
 // made returns the names that the setup command made for a worktree.

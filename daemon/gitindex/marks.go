@@ -1,6 +1,7 @@
 package gitindex
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/hex"
 	"io/fs"
@@ -63,4 +64,20 @@ func (x *Index) Whole() []byte {
 		at[i] = i
 	}
 	return x.Select(at)
+}
+
+// HasGitlinks reports whether the bytes of an index can have an entry of a submodule: without one, it need not
+// be parsed.
+func HasGitlinks(b []byte) bool { return bytes.Contains(b, []byte{0, 0, modeGitlink >> 8, 0}) }
+
+// Gitlinks returns the names of the entries that are submodules, with the commits that they name, in hexadecimal. Of a
+// conflict, one side is there.
+func (x *Index) Gitlinks() map[string]string {
+	links := map[string]string{}
+	for i := range x.Entries {
+		if e := &x.Entries[i]; e.mode()&modeType == modeGitlink {
+			links[e.Name] = x.ID(i)
+		}
+	}
+	return links
 }

@@ -26,6 +26,10 @@ func (w Workspace) Published() string { return PublishedObjects(w.Dir()) }
 // PublishedObjects is Published for the directory of the workspace that polis has.
 func PublishedObjects(dir string) string { return filepath.Join(dir, "published") }
 
+// LFSObjects is where an agent's git-lfs finds the objects of the project: beside the directory of the shared objects of
+// git, where git-lfs looks for them.
+func (w Workspace) LFSObjects() string { return filepath.Join(w.Dir(), "lfs", "objects") }
+
 // AskedObjects is where the git of an agent finds the names of objects that it may ask for. On the host the
 // directory is empty.
 func AskedObjects(dir string) string { return filepath.Join(dir, "asked") }

@@ -9,6 +9,7 @@ import (
 	"polis/daemon/api"
 	"polis/daemon/gate"
 	"polis/daemon/git"
+	"polis/daemon/worktree"
 	"polis/fusefs/gitdir/fsck"
 )
 
@@ -37,7 +38,46 @@ func (m *Merger) judge(ctx context.Context, req Request, res *Result) error {
 	}
 	v := req.Rules.Judge(changes)
 	res.Protected = v.Protected[:min(len(v.Protected), maxPaths)]
-	return Held(req.Agent, req.Branch, v, req.AcceptProtected || req.DryRun)
+	if err := Held(req.Agent, req.Branch, v, req.AcceptProtected || req.DryRun); err != nil {
+		return err
+	}
+	return m.pointers(ctx, req, res, changes)
+}
+
+// pointers refuses a submodule whose commit the project cannot get: SUBMODULE_LOST.
+func (m *Merger) pointers(ctx context.Context, req Request, res *Result, changes []gate.Change) error {
+	var list []worktree.Pointer
+	for _, c := range changes {
+		if c.New == gate.ModeGitlink {
+			list = append(list, worktree.Pointer{Path: c.Path, Commit: c.ID})
+		}
+	}
+	lost, err := m.Workspace.LostPointers(ctx, req.Agent, res.Tree, list)
+	if err != nil {
+		return api.Errorf(api.CodeInternal, "find the commits of submodules: %w", err)
+	}
+	if len(lost) == 0 {
+		return nil
+	}
+	named := make([]string, 0, min(len(lost), maxNamed))
+	for _, l := range lost[:min(len(lost), maxNamed)] {
+		named = append(named, l.Path)
+	}
+	first := lost[0]
+	e := api.Errorf(api.CodeSubmoduleLost, "branch %s has %s at a commit that the project cannot get: %q is at %.12s", req.Branch, api.Count(len(lost), "submodule"), api.Shorten(first.Path, 120), first.Commit).
+		With("paths", named).With("total", len(lost)).With("commit", first.Commit)
+	if first.Cloned {
+		return e.WithHint("push it and fetch it in the project, or: polisctl agents exec %[1]s -- git -C %[2]s bundle create - HEAD > sub.bundle, and in the project: git -C %[2]s fetch sub.bundle HEAD:agent/%[1]s; then merge again", req.Agent, quoted(first.Path))
+	}
+	return e.WithHint("push it to the submodule's remote, or: polisctl agents exec %[1]s -- git -C %[2]s bundle create - --all > sub.bundle, and in the project: git clone --bare sub.bundle .git/modules/%[3]s; then merge again", req.Agent, quoted(first.Path), quoted(first.Module))
+}
+
+// quoted is a name for a shell.
+func quoted(name string) string {
+	if strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-") == "" {
+		return name
+	}
+	return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
 }
 
 // Held is the error for a verdict; nil if every path may be merged. accepted: a person accepts

@@ -73,7 +73,8 @@ func TestAMergeThatUndoesOthersWorkIsJudgedAsItsOwn(t *testing.T) {
 func TestProtectedPathsNeedAPerson(t *testing.T) {
 	f := setup(t)
 	tree := f.work(t, "alice", ".envrc", "export X=1\n")
-	as(t, nobody, tree.Path, "update-index", "--add", "--cacheinfo", "160000,"+as(t, nobody, tree.Path, "rev-parse", "HEAD")+",sub")
+	as(t, nobody, tree.Path, "update-index", "--add", "--cacheinfo", "160000,"+as(t, nobody, tree.Path, "rev-parse", "main")+",sub")
+	as(t, 0, f.project, "clone", "-q", "--bare", ".", ".git/modules/sub")
 	out := blobOf(t, tree.Path, "/etc/passwd")
 	as(t, nobody, tree.Path, "update-index", "--add", "--cacheinfo", "120000,"+out+",link")
 	as(t, nobody, tree.Path, "commit", "-qm", "more")

@@ -96,6 +96,11 @@ func (m *Merger) commit(ctx context.Context, req Request, res *Result) error {
 	if err != nil {
 		return err
 	}
+	// Before the target moves: an object that it names must not end with the agent.
+	if _, err := m.Workspace.BringLFS(ctx, req.Agent, res.Merged, "^"+res.Onto); err != nil {
+		return api.Errorf(api.CodeWorktreeFailed, "copy the LFS objects of branch %s to the project: %w", req.Branch, err).
+			WithHint("polisctl agents exec %s -- git lfs fsck names damaged objects; the target did not move", req.Agent)
+	}
 	res.Commit, err = m.Workspace.Bare().CommitTree(ctx, res.Tree, []string{res.Onto, res.Merged}, message,
 		git.Person{Name: req.AuthorName, Email: req.AuthorEmail})
 	if err != nil {

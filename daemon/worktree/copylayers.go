@@ -14,6 +14,7 @@ import (
 	"polis/daemon/api"
 	"polis/daemon/failpoint"
 	"polis/daemon/git"
+	"polis/daemon/nested"
 	"polis/daemon/store"
 	"polis/fusefs/fdtree"
 )
@@ -26,6 +27,8 @@ const (
 	copyUpper   = "upper"
 	copyIndex   = "index"
 	copyObjects = "objects"
+	copyModules = "modules"
+	copyData    = "data"
 )
 
 // Copied is the content of a copy.
@@ -148,7 +151,38 @@ func (c *copier) content(ctx context.Context, id string, ignored bool) error {
 	if err := c.w.writeIndex(filepath.Join(c.dir, copyIndex), set.bytes, set.written); err != nil {
 		return err
 	}
+	if err := c.modules(ctx); err != nil {
+		return err
+	}
+	if err := os.Mkdir(filepath.Join(c.dir, copyData), 0o700); err != nil {
+		return err
+	}
+	if _, err := c.w.copyData(ctx, c.agent, filepath.Join(c.dir, copyData)); err != nil {
+		return err
+	}
 	return c.objects(ctx, set)
+}
+
+// modules copies the repositories of submodules, and has their directories and them refer to the new agent.
+func (c *copier) modules(ctx context.Context) error {
+	dir := filepath.Join(c.dir, copyModules)
+	if err := c.w.copyModules(ctx, c.agent, dir); err != nil {
+		return err
+	}
+	modules, err := os.OpenRoot(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer modules.Close()
+	tree, err := os.OpenRoot(filepath.Join(c.dir, copyUpper))
+	if err != nil {
+		return err
+	}
+	defer tree.Close()
+	return nested.Relink(ctx, modules, tree, []string{"."}, c.agent, c.to)
 }
 
 // ignored lists what git ignores, a directory as one.

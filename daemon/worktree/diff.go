@@ -71,7 +71,9 @@ func (w *Workspace) Diff(ctx context.Context, agent string, opt DiffOptions, to 
 	if opt.Committed {
 		_, err = bare.Do(ctx, git.Cmd{Args: append(args, "--end-of-options", base, head), Stdout: to})
 	} else {
-		err = w.diffFiles(ctx, agent, opt, args, base, head, to)
+		if err = w.diffFiles(ctx, agent, opt, args, base, head, to); err == nil {
+			err = w.diffNested(ctx, agent, opt, to)
+		}
 	}
 	if err != nil && !opt.Committed {
 		// The cause may be in the worktree, such as a damaged repository.
@@ -141,7 +143,25 @@ func (w *Workspace) diffFiles(ctx context.Context, agent string, opt DiffOptions
 	if _, err = w.Bare().Do(ctx, c); err != nil {
 		return err
 	}
-	for _, p := range append(passed, untracked...) {
+	return opt.name(to, append(passed, untracked...))
+}
+
+// diffNested names the work in repositories inside the worktree.
+func (w *Workspace) diffNested(ctx context.Context, agent string, opt DiffOptions, to io.Writer) error {
+	work, err := w.nestedWork(ctx, agent, opt.View)
+	if err != nil {
+		return err
+	}
+	named := make([]passedOver, 0, len(work))
+	for _, n := range work {
+		named = append(named, passedOver{n.Path, "has work in a repository of its own: " + n.text()})
+	}
+	return opt.name(to, named)
+}
+
+// name writes the names of files that the diff does not compare.
+func (opt DiffOptions) name(to io.Writer, files []passedOver) error {
+	for _, p := range files {
 		line := "# polis: " + strconv.Quote(p.name) + " " + p.why + "\n"
 		if opt.NameOnly {
 			line = p.name + "\n"
@@ -217,7 +237,8 @@ func (s *saver) intendToAdd(ctx context.Context, root *os.File) ([]passedOver, e
 		switch why := incomparable(root, name); {
 		case why != "":
 			passed = append(passed, passedOver{name, why})
-		case strings.HasSuffix(name, "/"): // a repository of its own
+		case strings.HasSuffix(name, "/"):
+			passed = append(passed, passedOver{strings.TrimSuffix(name, "/"), "is a repository of its own, which git does not compare"})
 		case !s.searchable(root, filepath.Dir(name)):
 			passed = append(passed, passedOver{name, whyDenied})
 		default:
@@ -258,20 +279,4 @@ func (s *saver) searchable(root *os.File, dir string) bool {
 		}
 	}
 	return true
-}
-
-// Export writes the files of a commit to dir, which must be empty and belong to the workspace's
-// owner. It makes no repository there.
-func (w *Workspace) Export(ctx context.Context, commit, dir string) (err error) {
-	tmp, err := (&upper{spec: Spec{UID: w.cfg.UID, GID: w.cfg.GID}, w: w}).scratch("export-")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, fdtree.Cleanup(tmp)) }()
-	_, err = w.Bare().Do(ctx, git.Cmd{Args: []string{"read-tree", "--reset", "-u", commit},
-		WorkTree: dir, Write: []string{dir}, Index: filepath.Join(tmp, "index"), Dir: dir, Timeout: checkoutTimeout})
-	if err != nil {
-		return api.Errorf(api.CodeWorktreeFailed, "write the files of %s: %w", commit, err)
-	}
-	return nil
 }

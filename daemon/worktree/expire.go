@@ -113,7 +113,7 @@ func (w *Workspace) DropTrash(ctx context.Context, ref string) error {
 	t, _, err := w.trashed(ctx, ref)
 	switch {
 	case err == nil:
-		return w.dropRef(ctx, t)
+		return errors.Join(w.dropRef(ctx, t), w.dropNested(ctx, ref))
 	case api.CodeOf(err) != api.CodeNotFound:
 		return err
 	}

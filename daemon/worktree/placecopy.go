@@ -11,6 +11,7 @@ import (
 
 	"polis/daemon/failpoint"
 	"polis/daemon/private"
+	"polis/fusefs/fdtree"
 )
 
 // AddCopy makes an agent's worktree of the copy that CopyLayers made for it, on a new branch at head.
@@ -41,7 +42,13 @@ func (w *Workspace) finishCopy(ctx context.Context, agent string) error {
 	if err := moveInto(filepath.Join(dir, copyIndex), admin, "index"); err != nil {
 		return err
 	}
+	if err := moveInto(filepath.Join(dir, copyModules), admin, nestedModules); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	if err := w.ownObjects(agent, filepath.Join(dir, copyObjects)); err != nil {
+		return err
+	}
+	if err := w.finishData(ctx, agent, filepath.Join(dir, copyData)); err != nil {
 		return err
 	}
 	if err := os.Remove(dir); err != nil {
@@ -95,4 +102,17 @@ func (w *Workspace) ownObjects(agent, from string) error {
 	}
 	defer private.Close()
 	return moveInto(from, private, filepath.Base(w.ownDir(agent))) // it has none yet
+}
+
+// finishData gives an agent what CopyLayers copied of the data of other tools.
+func (w *Workspace) finishData(ctx context.Context, agent, dir string) error {
+	data, err := os.OpenRoot(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	err = w.takeData(ctx, agent, data)
+	return errors.Join(err, data.Close(), fdtree.RemoveAll(ctx, dir))
 }

@@ -30,23 +30,18 @@ type TrashRef struct {
 	Time   time.Time
 	// Paths are the files that differ from Head, at most 100.
 	Paths []string
-	// Nested are directories with a git repository of their own, which a ref cannot contain.
-	// Discard keeps such a worktree's directory in the trash.
+	// Nested are directories with a git repository of their own, which a ref cannot contain. They are copied to
+	// a directory of the trash that belongs to the ref, from which Restore takes them.
 	Nested []string
-	// Large are files that are too large for git; like Nested, they are kept in the trash
-	// directory.
+	// Large are files that are too large for git. Discard keeps the directory of such a worktree in the trash.
 	Large []string
 	// Torn are files that changed while they were read.
 	Torn []string
 }
 
-// Partial returns why the ref does not contain all of the worktree; nil if it does. Repositories
-// inside the worktree have objects of their own.
+// Partial returns why not all of the worktree is saved; nil if it is.
 func (t TrashRef) Partial() error {
-	switch {
-	case len(t.Nested) > 0:
-		return fmt.Errorf("it holds repositories of its own: %q", t.Nested[:min(len(t.Nested), 10)])
-	case len(t.Large) > 0:
+	if len(t.Large) > 0 {
 		return fmt.Errorf("it holds files that are too large for git, or mostly holes: %q", t.Large[:min(len(t.Large), 10)])
 	}
 	return nil
@@ -62,6 +57,8 @@ type SaveOptions struct {
 	// Ignored saves the ignored files, too; of those that the setup command made, what the agent has
 	// changed. Made saves all of these, for a worktree that does not share them.
 	Ignored, Made bool
+	// Nested saves repositories inside the worktree also if they have no work of the agent, for a fork.
+	Nested bool
 }
 
 // Save stores everything in an agent's worktree under a trash ref: commits, index, changed and
@@ -116,6 +113,10 @@ type saver struct {
 	index string // a copy
 	set   *changeSet
 	out   TrashRef
+	// modules: the worktree has repositories of submodules.
+	modules bool
+	// data: its part of the git directory has data of other tools.
+	data bool
 }
 
 func (s *saver) git(ctx context.Context, stdin io.Reader, args ...string) ([]byte, error) {
@@ -206,7 +207,11 @@ func (s *saver) run(ctx context.Context) (TrashRef, error) {
 		return TrashRef{}, err
 	}
 
-	if len(changed) == 0 && len(s.out.Nested) == 0 {
+	inside, err := s.nested(ctx)
+	if err != nil {
+		return TrashRef{}, err
+	}
+	if len(changed) == 0 && !inside {
 		staged := true
 		if head != "" {
 			base, err := bare.Line(ctx, "rev-parse", "--verify", "--end-of-options", head+"^{tree}")
@@ -241,6 +246,9 @@ func (s *saver) run(ctx context.Context) (TrashRef, error) {
 	}
 	failpoint.Hit("save:kept")
 	s.out.Ref = trashPrefix + s.agent + "/" + s.out.Time.Format(stampFormat)
+	if err := s.keepNested(ctx, root); err != nil {
+		return TrashRef{}, err
+	}
 	if err := s.commit(ctx, root, indexTree, index, parents, changed); err != nil {
 		return TrashRef{}, err
 	}
@@ -257,43 +265,4 @@ func (s *saver) run(ctx context.Context) (TrashRef, error) {
 	s.out.Paths = s.out.Paths[:min(len(s.out.Paths), maxNames)]
 	s.w.cfg.Log.Info("work saved in the trash", "agent", s.agent, "op", "save", "path", s.out.Ref)
 	return s.out, nil
-}
-
-// saveBranch keeps the commits of an agent whose worktree is gone.
-func (w *Workspace) saveBranch(ctx context.Context, agent string, opt SaveOptions) (TrashRef, error) {
-	fail := func(err error) (TrashRef, error) {
-		return TrashRef{}, api.Errorf(api.CodeWorktreeFailed, "save the branch of %s in the trash: %w", agent, err)
-	}
-	bare, store := w.of(agent), w.store(agent)
-	tips, err := w.tips(ctx, "", opt.Branch)
-	if err != nil {
-		return fail(err)
-	}
-	if tips, err = w.whole(ctx, agent, append(tips, opt.Keep...)); err != nil {
-		return fail(err)
-	}
-	if len(tips) == 0 {
-		return TrashRef{Agent: agent}, nil
-	}
-	ahead, err := bare.Count(ctx, append(append([]string{}, tips...), "--not", "HEAD")...)
-	if err != nil {
-		return fail(err)
-	}
-	out := TrashRef{Agent: agent, Branch: opt.Branch, Head: tips[0]}
-	if ahead == 0 {
-		return out, nil
-	}
-	out.Time = w.cfg.Now().UTC()
-	out.Ref = trashPrefix + agent + "/" + out.Time.Format(stampFormat)
-	if err := errors.Join(w.guardInternal(), w.keep(ctx, agent, tips)); err != nil {
-		return fail(err)
-	}
-	out.Commit, err = store.CommitTree(ctx, tips[0]+"^{tree}", tips, describe(out, ""), git.Person{})
-	if err != nil {
-		return fail(err)
-	}
-	if err := store.Update(ctx, out.Ref, out.Commit, "", "polis: saved in the trash"); err != nil {
-		return fail(err)
-	}
-	return out, nil
 }

@@ -28,6 +28,8 @@ type Status struct {
 	Ahead, Behind int
 	// Merged: the target branch has every commit.
 	Merged bool
+	// Nested is work in repositories inside the worktree, such as submodules. Each counts as an unstaged file.
+	Nested []NestedWork
 }
 
 // Dirty reports whether there is work that no commit holds.
@@ -88,9 +90,18 @@ func (w *Workspace) status(ctx context.Context, agent, branch string, v View) (S
 	var files sync.WaitGroup
 	files.Go(func() {
 		out, ferr = w.readFiles(ctx, agent, v, "status", "--porcelain=v2", "-z", "--untracked-files=normal", "--no-renames", "--ignore-submodules=all")
+		if ferr == nil {
+			out, ferr = w.smudged(ctx, agent, v, out)
+		}
 	})
+	var inside []NestedWork
+	var nerr error
+	files.Go(func() { inside, nerr = w.nestedWork(ctx, agent, v) })
 	c, err := w.commits(ctx, agent, branch, target)
 	files.Wait()
+	if nerr != nil {
+		return fail("read the repositories in the worktree", nerr)
+	}
 	if ferr != nil {
 		return fail("read the worktree", ferr)
 	}
@@ -101,6 +112,7 @@ func (w *Workspace) status(ctx context.Context, agent, branch string, v View) (S
 	if err != nil {
 		return fail("read the commits", err)
 	}
+	s.addNested(inside)
 	s.Branch = w.read(agent).Branch
 	s.Head, s.Ahead, s.Behind = c.head, c.ahead, c.behind
 	s.Merged = s.Ahead == 0

@@ -598,7 +598,7 @@ func TestNestedRepositoriesAreKept(t *testing.T) {
 	saved, err := w.Discard(t.Context(), "claude", "")
 	require.NoError(t, err)
 	require.Equal(t, []string{"vendored"}, saved.Nested)
-	kept, err := filepath.Glob(w.trashDir() + "/claude.*/worktree/vendored/code")
+	kept, err := filepath.Glob(w.trashDir() + "/claude.*.nested/trees/0/code")
 	require.NoError(t, err)
 	require.Len(t, kept, 1)
 }

@@ -38,6 +38,7 @@ var provoked = map[api.Code]string{
 	api.CodeReadOnly:             "e2e/readonly_test.go TestAReadOnlyAgentReadsACommit",
 	api.CodeExclusivePath:        "e2e/gate_test.go TestExclusivePathsAreOneAgentsOnly",
 	api.CodeBadTree:              "daemon/merge/trees_test.go TestWhatCannotBeCheckedOutIsNotMerged",
+	api.CodeSubmoduleLost:        "e2e/submodules_test.go TestASubmodulesCommitMustBeWhereTheProjectGetsIt",
 	api.CodeNothingToMerge:       "e2e/agents_test.go TestTwoAgentsWorkApart",
 	api.CodeSetupFailed:          "e2e/setup_test.go TestASetupCommandIsConfined",
 	api.CodeCheckFailed:          "e2e/queue_test.go TestACheckStandsBetweenABranchAndItsTarget",

@@ -24,13 +24,15 @@ type Copier struct {
 	Skip func(path string, st *unix.Stat_t) bool
 	// Attr reports whether an extended attribute is copied; nil: none is.
 	Attr func(name string) bool
+	// Whole makes an object on another file system an error, in place of leaving it out.
+	Whole bool
 }
 
 // Copy copies what is in the directory from to the directory to, which is empty, and its mode, owner,
 // times and attributes: files, with a clone of their blocks if the file system can make one,
 // directories, symbolic links, pipes and character devices with the number 0:0, which are the whiteouts
 // of overlayfs. A file with several names becomes several files. Sockets and other devices are left
-// out. It follows no link and enters no other file system. It ends soon after ctx does, with its cause.
+// out. It follows no link and enters no other file system (see Whole). It ends soon after ctx does, with its cause.
 func (c *Copier) Copy(ctx context.Context, from, to int) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(from, &st); err != nil {
@@ -83,6 +85,9 @@ func (c *Copier) object(ctx context.Context, from, to int, name, path string, pa
 	var st unix.Stat_t
 	if err := unix.Fstatat(from, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return fail("stat", err)
+	}
+	if c.Whole && st.Dev != parent.Dev {
+		return fail("copy", unix.EXDEV)
 	}
 	if st.Dev != parent.Dev || c.Skip != nil && c.Skip(path, &st) {
 		return nil

@@ -1,0 +1,93 @@
+package worktree
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"polis/daemon/git"
+	"polis/daemon/lfs"
+)
+
+// maxHashed bounds the content that is compared with pointers for one status, in bytes.
+const maxHashed = 8 << 30
+
+// smudged takes the files out of a status whose content is the LFS object that the index names. The git of polis runs no
+// filter: for it, such a file is changed if the index is as old as the file (racy-git in git's technical documentation).
+func (w *Workspace) smudged(ctx context.Context, agent string, v View, out []byte) ([]byte, error) {
+	own, err := w.ownData(agent, lfsObjects)
+	if errors.Is(err, fs.ErrNotExist) {
+		return out, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	own.Close()
+	type entry struct{ at, id, path string }
+	var changed []entry
+	ids := map[string]bool{}
+	fields := git.SplitNUL(out)
+	for _, line := range fields {
+		// "1 .M N... <mode HEAD> <mode index> <mode worktree> <id HEAD> <id index> <path>"
+		f := strings.SplitN(line, " ", 9)
+		if len(f) == 9 && f[0] == "1" && f[1] == ".M" && f[4] == f[5] && git.IsOID(f[7]) {
+			changed = append(changed, entry{line, f[7], f[8]})
+			ids[f[7]] = true
+		}
+	}
+	if len(changed) == 0 {
+		return out, nil
+	}
+	pointers, err := w.pointersOf(ctx, w.of(agent), ids)
+	if err != nil || len(pointers) == 0 {
+		return out, err
+	}
+	root, err := w.lower(agent, v)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	clean := map[string]bool{}
+	var total int64
+	for _, e := range changed {
+		p, ok := pointers[e.id]
+		if total += p.Size; !ok || total > maxHashed {
+			continue
+		}
+		same, err := isObject(ctx, root, e.path, p)
+		if err != nil {
+			return nil, err
+		}
+		clean[e.at] = same
+	}
+	fields = slices.DeleteFunc(fields, func(line string) bool { return clean[line] })
+	return []byte(strings.Join(append(fields, ""), "\x00")), nil
+}
+
+// isObject reports whether the content of a file is an LFS object.
+func isObject(ctx context.Context, root *os.File, name string, p lfs.Pointer) (bool, error) {
+	f, err := openBelow(root, name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW)
+	if err != nil {
+		return false, gone(err)
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil || !fi.Mode().IsRegular() || fi.Size() != p.Size {
+		return false, err
+	}
+	sum := sha256.New()
+	for rest := p.Size; rest > 0 && ctx.Err() == nil; rest -= min(rest, 4<<20) {
+		if _, err := io.CopyN(sum, f, min(rest, 4<<20)); err != nil {
+			return false, nil //nolint:nilerr // it became shorter
+		}
+	}
+	return hex.EncodeToString(sum.Sum(nil)) == p.OID, context.Cause(ctx)
+}
