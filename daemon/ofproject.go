@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"polis/daemon/agent"
+	"polis/daemon/git"
 	"polis/daemon/remote"
 	"polis/daemon/worktree"
 )
@@ -29,16 +30,25 @@ func homeOf(uid uint32) string {
 	return u.HomeDir
 }
 
-// ofProject returns what an agent gets of the project's configuration: the author of the user's commits
-// and the remotes.
-func (repo) ofProject(ctx context.Context, p *worktree.Project) (name, email string, remotes []agent.Remote, err error) {
+// ofProject adds to an agent what it gets of the project's configuration: the identity of the user's commits
+// and the remotes. What cannot be read is logged, and the agent starts without it.
+func (r repo) ofProject(ctx context.Context, p *worktree.Project, a *agent.Agent) {
+	a.Identity, a.Remotes = git.Idents{}, nil
+	var who sync.WaitGroup
+	who.Go(func() {
+		ids, err := p.Identity(ctx, homeOf(p.Owner.UID))
+		if err != nil {
+			r.w.d.Log.Warn("identity of the project's owner not read; what is missing is the agent's own", "agent", a.Name(), "err", err)
+		}
+		a.Identity = ids
+	})
+	defer who.Wait()
 	settings, err := p.Settings(ctx)
 	if err != nil {
-		return "", "", nil, err
+		r.w.d.Log.Warn("remotes of the project not read; the agent has none", "agent", a.Name(), "err", err)
+		return
 	}
-	name, email = p.Identity(ctx, settings, homeOf(p.Owner.UID))
 	for _, m := range remote.Of(p, settings) {
-		remotes = append(remotes, agent.Remote{Name: m.Name, URL: m.URL})
+		a.Remotes = append(a.Remotes, agent.Remote{Name: m.Name, URL: m.URL})
 	}
-	return name, email, remotes, nil
 }

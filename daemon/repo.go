@@ -162,13 +162,13 @@ func (t worktrees) Ensure(ctx context.Context, a *agent.Agent) error {
 	}
 	// Starting git is most of the cost: the project is read in parallel.
 	var project sync.WaitGroup
-	var remotes []agent.Remote
-	var rerr error
 	inspect := repo{w}.inspectOnce()
 	project.Go(func() {
-		var p *worktree.Project
-		if p, rerr = inspect(ctx); p != nil && rerr == nil {
-			a.Identity.Name, a.Identity.Email, remotes, rerr = repo{w}.ofProject(ctx, p)
+		p, err := inspect(ctx)
+		if err != nil {
+			t.d.Log.Warn("project not read; the agent has no remotes and no identity of its owner", "agent", a.Name(), "err", err)
+		} else if p != nil {
+			repo{w}.ofProject(ctx, p, a)
 		}
 	})
 	err := t.make(ctx, w, a, inspect)
@@ -176,10 +176,6 @@ func (t worktrees) Ensure(ctx context.Context, a *agent.Agent) error {
 	if err != nil {
 		return err
 	}
-	if rerr != nil {
-		t.d.Log.Warn("remotes of the project not read; the agent has none", "agent", a.Name(), "err", rerr)
-	}
-	a.Remotes = remotes
 	if err := t.withhold(ctx, w, a); err != nil {
 		return err
 	}

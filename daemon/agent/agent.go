@@ -6,6 +6,7 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/config"
+	"polis/daemon/git"
 	"polis/daemon/layout"
 	"polis/daemon/pinned"
 	"polis/daemon/store"
@@ -60,8 +61,8 @@ type Agent struct {
 	Kept store.Agent
 	// Network is the result of the network resource, for the shim's spec.
 	Network Network
-	// Identity is the author in the project's git configuration; may be empty.
-	Identity struct{ Name, Email string }
+	// Identity is that of the owner's commits in the project; what is not known is empty.
+	Identity git.Idents
 	// Saved is set when its work is saved and cannot change any more.
 	Saved *Saved
 	// TrashDir is the trash directory of its worktree, if the whole worktree was kept.

@@ -22,13 +22,9 @@ func gitConfig(id config.Identity, remotes []agent.Remote, published string) str
 	var b strings.Builder
 	b.WriteString("# Written by polis at every start of the agent.\n")
 	if id.Name != "" || id.Email != "" {
-		b.WriteString("[user]\n")
-	}
-	if id.Name != "" {
-		fmt.Fprintf(&b, "\tname = %s\n", git.QuoteConfig(id.Name))
-	}
-	if id.Email != "" {
-		fmt.Fprintf(&b, "\temail = %s\n", git.QuoteConfig(id.Email))
+		for _, who := range []string{"user", "author", "committer"} { // each takes precedence over the first
+			b.WriteString(git.ConfigPerson(who, git.Person(id)))
+		}
 	}
 	for _, r := range remotes {
 		fmt.Fprintf(&b, "[remote %s]\n\turl = %s\n\tvcs = polis\n\tfetch = %s\n", git.QuoteConfig(r.Name), git.QuoteConfig(r.URL),

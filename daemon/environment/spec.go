@@ -13,6 +13,7 @@ import (
 	"polis/daemon/agent"
 	"polis/daemon/api"
 	"polis/daemon/config"
+	"polis/daemon/git"
 	"polis/daemon/home"
 	"polis/daemon/isolation"
 	"polis/daemon/layout"
@@ -97,11 +98,10 @@ func (b *Builder) homeAt(a *agent.Agent, spec wire.Spec, at func(string) string)
 
 // home describes the home directory of an agent with this spec.
 func (b *Builder) home(a *agent.Agent, spec wire.Spec) home.Spec {
-	name, email := identity(a)
 	files, answers := models.Home(b.Config(), a.Copy().Role, a.Type)
 	return home.Spec{Agent: a.Name(), Files: files, Answers: answers, Project: spec.ProjectPath, Owner: a.WS.Owner,
 		Dir: spec.HomeDir, Inside: spec.Home, Record: a.WS.Root.Copied(a.Name()), ReadOnly: filepath.Join(spec.RunDir, "home"),
-		UID: spec.UID, GID: spec.GID, Name: name, Email: email, Context: a.Type.Context, ContextPath: wire.ContextPath, Log: b.Log}
+		UID: spec.UID, GID: spec.GID, By: identity(a), Context: a.Type.Context, ContextPath: wire.ContextPath, Log: b.Log}
 }
 
 // RefreshHome brings the copies in the home of an agent with this spec up to date.
@@ -216,8 +216,8 @@ func (b *Builder) addGit(spec *wire.Spec, a *agent.Agent, c config.Config) {
 	}
 	id := rules.Identity.For(k.Name)
 	spec.GitConfig = gitConfig(id, remotes, published)
-	name, email := identity(a)
-	spec.FullName, spec.Email = cmp.Or(id.Name, name), cmp.Or(id.Email, email)
+	author := identity(a).Author
+	spec.FullName, spec.Email = cmp.Or(id.Name, author.Name), cmp.Or(id.Email, author.Email)
 	spec.GitRemotes = !k.ReadOnly && rules.Remote.Allows(config.RemoteFetch) && !a.OfAgent()
 	spec.BareRepo, spec.PrivateGit = ws.Root.Bare(), ws.Root.Private(k.Name)
 	if !k.ReadOnly { // what a program writes beside the commit, it cannot write
@@ -241,7 +241,10 @@ func (b *Builder) made(root layout.Workspace, agent string) []string {
 	return r.Outputs
 }
 
-// identity is the author of an agent's commits unless a configuration sets one.
-func identity(a *agent.Agent) (name, email string) {
-	return cmp.Or(a.Identity.Name, a.Name()), cmp.Or(a.Identity.Email, a.Name()+"@"+api.Domain)
+// identity is who an agent's commits are by unless a configuration sets one.
+func identity(a *agent.Agent) git.Idents {
+	of := func(p git.Person) git.Person {
+		return git.Person{Name: cmp.Or(p.Name, a.Name()), Email: cmp.Or(p.Email, a.Name()+"@"+api.Domain)}
+	}
+	return git.Idents{Author: of(a.Identity.Author), Committer: of(a.Identity.Committer)}
 }

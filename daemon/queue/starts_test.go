@@ -10,7 +10,8 @@ import (
 )
 
 // TestAMergeStartsGitRarely bounds what one merge costs: to start git is most of
-// it. The number is of starts from the line to the user's checkout.
+// it. The number is of starts from the line to the user's checkout. The identity of the owner is read once for both
+// merges that are counted.
 func TestAMergeStartsGitRarely(t *testing.T) {
 	r := workspace(t, 3)
 	var log bytes.Buffer // the handler locks it
@@ -26,5 +27,5 @@ func TestAMergeStartsGitRarely(t *testing.T) {
 	}
 	starts := strings.Count(log.String(), " msg=git ") / 2
 	require.Positive(t, starts)
-	require.LessOrEqual(t, starts, 23, "%s", log.String())
+	require.LessOrEqual(t, starts, 24, "%s", log.String())
 }

@@ -226,7 +226,7 @@ func (s *saver) run(ctx context.Context) (TrashRef, error) {
 	if head != "" {
 		parents = []string{head}
 	}
-	index, err := store.CommitTree(ctx, indexTree, parents, "polis: index of "+s.agent+"\n", git.Person{})
+	index, err := store.CommitTree(ctx, indexTree, parents, "polis: index of "+s.agent+"\n", git.Idents{})
 	if err != nil {
 		return TrashRef{}, fmt.Errorf("save the index: %w", err)
 	}
@@ -288,7 +288,7 @@ func (w *Workspace) saveBranch(ctx context.Context, agent string, opt SaveOption
 	if err := errors.Join(w.guardInternal(), w.keep(ctx, agent, tips)); err != nil {
 		return fail(err)
 	}
-	out.Commit, err = store.CommitTree(ctx, tips[0]+"^{tree}", tips, describe(out, ""), git.Person{})
+	out.Commit, err = store.CommitTree(ctx, tips[0]+"^{tree}", tips, describe(out, ""), git.Idents{})
 	if err != nil {
 		return fail(err)
 	}
