@@ -2,12 +2,15 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"polis/daemon/agent"
+	"polis/daemon/environment"
 	"polis/daemon/git"
 	"polis/daemon/remote"
 	"polis/daemon/worktree"
+	"polis/fusefs/gitdir"
 )
 
 // inspectOnce returns a function that inspects the project when it is first called.
@@ -42,6 +45,7 @@ func (r repo) ofProject(ctx context.Context, p *worktree.Project, a *agent.Agent
 		}
 		a.Identity = ids
 	})
+	who.Go(func() { r.ignore(ctx, p, a) })
 	defer who.Wait()
 	settings, err := p.Settings(ctx)
 	if err != nil {
@@ -51,4 +55,33 @@ func (r repo) ofProject(ctx context.Context, p *worktree.Project, a *agent.Agent
 	for _, m := range remote.Of(p, settings) {
 		a.Remotes = append(a.Remotes, agent.Remote{Name: m.Name, URL: m.URL})
 	}
+}
+
+// ignore makes agents that begin from now on ignore what the git of the project's owner ignores. What cannot be read is logged.
+func (r repo) ignore(ctx context.Context, p *worktree.Project, a *agent.Agent) (patterns string) {
+	patterns, err := p.Ignored(ctx, homeOf(p.Owner.UID))
+	r.w.ignoring.Lock()
+	unset := environment.Below(a, func(at func(string) string) error {
+		_, err := gitdir.Exclude(at(r.w.root.Bare()), patterns, a.WS.UID, a.WS.GID)
+		return err
+	})
+	r.w.ignoring.Unlock()
+	if err = errors.Join(err, unset); err != nil {
+		r.w.d.Log.Warn("ignore rules of the project's owner do not all reach agents", "workspace", r.w.agents.Name, "err", err)
+	}
+	return patterns
+}
+
+// Refresh brings what the git of the project's owner ignores to an agent that is up.
+func (r repo) Refresh(ctx context.Context, a *agent.Agent) (changed bool, err error) {
+	p, err := r.w.git.Project(ctx)
+	if err != nil || p == nil {
+		return false, err
+	}
+	patterns := r.ignore(ctx, p, a)
+	err = environment.Below(a, func(at func(string) string) error {
+		changed, err = gitdir.Exclude(at(a.WS.Root.Private(a.Name())), patterns, a.WS.UID, a.WS.GID)
+		return err
+	})
+	return changed, err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"time"
 
 	"polis/daemon/agent"
@@ -43,6 +44,7 @@ type workspace struct {
 	branches  *branches.Follower     // nil without git
 	conflicts *conflictwatch.Watcher // as branches
 	paths     *tracked.Keeper        // as branches
+	ignoring  sync.Mutex             // of the ignore rules in the shared repository; no other lock is taken with it
 	filter    *filtered.Keeper       // of the objects that agents may read
 	queue     *queue.Worker
 	setup     *setup.Worker

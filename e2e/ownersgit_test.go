@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"polis/daemon/api"
 )
 
 // homeOwner is an owner with a home; nobody has none.
@@ -79,4 +81,40 @@ func TestMergesHaveAConfiguredIdentity(t *testing.T) {
 	d.must("merge", "alice")
 	require.Equal(t, "Bot <bot@corp.example>, Bot <bot@corp.example>\nPolis-Agent: alice\n\n", git(t, repo, "log", "-1", "--format=%an <%ae>, %cn <%ce>%n%(trailers)", "main"))
 	require.Equal(t, "Ann <ann@private.example>\n", git(t, repo, "log", "-1", "--format=%an <%ae>", "main^2"))
+}
+
+// What the owner's git ignores in the project is ignored in agents: by core.excludesFile, wherever that is, and by
+// info/exclude. It follows when an agent or a task begins, and the agent's own rules count as well.
+func TestAgentsIgnoreWhatTheOwnersGitIgnores(t *testing.T) {
+	d := startDaemon(t, options{user: homeOwner})
+	repo := d.ownersProject(map[string]string{".config/git/ignore": "# mine\n.idea/\n*.swp\n", ".gitconfig": "[user]\n\tname = Ann\n\temail = ann@x\n"})
+	d.write("src/.git/info/exclude", "notes.local\n.env\n!keep.swp\n")
+	d.write("src/.env", "OF=owner\n")
+	d.toOwner(repo)
+	d.must("up", "--repo", repo, d.path("ws"))
+	d.worker("alice")
+	const made = "mkdir -p .idea src/.idea; touch .idea/x src/.idea/y .a.swp notes.local src/notes.local"
+	require.Empty(t, d.sh("alice", made+"; git status --porcelain --untracked-files=all; git add -A; git diff --cached --name-only"))
+	require.Equal(t, "OF=owner\n", d.sh("alice", "cat .env"), "it is shown, because info/exclude ignores it")
+	require.Equal(t, "?? keep.swp\n", d.sh("alice", "touch keep.swp; git status --porcelain; rm keep.swp"), "info/exclude takes precedence")
+	require.Empty(t, d.sh("alice", "echo '*.own' > ~/own; git config --global core.excludesFile ~/own; touch x.own; echo '*.hook' >> $(git rev-parse --git-path info/exclude); touch x.hook; git status --porcelain"))
+	require.NotContains(t, d.must("locks"), "notes.local", "no leases for ignored files")
+	require.NotContains(t, d.sh("alice", "env; git config -l; ls -aR ~"), "mine")
+
+	// It follows: at a start, and when a task begins.
+	d.write("home/.config/git/ignore", "later\n")
+	d.must("agents", "stop", "alice")
+	d.must("agents", "start", "alice")
+	require.Equal(t, "?? .a.swp\n?? .idea/\n?? src/.idea/\n", d.sh("alice", "touch later; git status --porcelain"))
+	d.sh("alice", "rm -r .idea src/.idea .a.swp; sleep 0.1; git status")
+	d.write("home/.config/git/ignore", "later\nstill later\n")
+	d.must("agents", "run", "alice", "touch 'still later'; git status --porcelain > /tmp/seen")
+	d.settled("alice")
+	require.Empty(t, d.sh("alice", "cat /tmp/seen; git status --porcelain"))
+
+	// Nothing of it counts as work, as if .gitignore ignored it. What only the agent ignores does.
+	e := d.refused(api.CodeUnsavedWork, "agents", "remove", "alice")
+	require.Contains(t, e.Message, "2 changed files")
+	d.sh("alice", "rm x.own x.hook")
+	d.must("agents", "remove", "alice")
 }

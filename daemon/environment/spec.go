@@ -52,7 +52,7 @@ func (b *Builder) Prepare(a *agent.Agent, dir string) (wire.Spec, error) {
 		return wire.Spec{}, err
 	}
 	spec := b.Spec(a, dir)
-	err := below(a, func(at func(string) string) error {
+	err := Below(a, func(at func(string) string) error {
 		for _, d := range []string{spec.HomeDir, spec.Scratch} {
 			if err := private.Owned(at(d), spec.UID, spec.GID); err != nil {
 				return err
@@ -71,9 +71,9 @@ func (b *Builder) Prepare(a *agent.Agent, dir string) (wire.Spec, error) {
 	return spec, nil
 }
 
-// below calls f with a function that returns the path by which this process reaches one in the directory of the
+// Below calls f with a function that returns the path by which this process reaches one in the directory of the
 // workspace: the owner of a directory above it can exchange that one, and root makes and fills directories there.
-func below(a *agent.Agent, f func(at func(path string) string) error) error {
+func Below(a *agent.Agent, f func(at func(path string) string) error) error {
 	dir := a.WS.Root.Dir()
 	state, err := walk.Own(dir, uint32(a.WS.UID))
 	if err != nil {
@@ -106,7 +106,7 @@ func (b *Builder) home(a *agent.Agent, spec wire.Spec) home.Spec {
 
 // RefreshHome brings the copies in the home of an agent with this spec up to date.
 func (b *Builder) RefreshHome(a *agent.Agent, spec wire.Spec) error {
-	return below(a, func(at func(string) string) error { return home.Refresh(b.homeAt(a, spec, at)) })
+	return Below(a, func(at func(string) string) error { return home.Refresh(b.homeAt(a, spec, at)) })
 }
 
 // checkObjects refuses an agent whose rules withhold files, and that would get all objects of the

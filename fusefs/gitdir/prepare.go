@@ -52,7 +52,7 @@ func Prepare(private, bare string, published []string, uid, gid int) error {
 	if err != nil {
 		return fmt.Errorf("private git directory: %w", err)
 	}
-	exclude, err := readBounded(shared, "info/exclude")
+	excluded, err := readBounded(shared, excludeName)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("private git directory: %w", err)
 	}
@@ -60,7 +60,7 @@ func Prepare(private, bare string, published []string, uid, gid int) error {
 		config += "\n"
 	}
 	config += "[core]\n\tcreateObject = rename\n[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n"
-	for name, text := range map[string]string{"config": config, "info/exclude": exclude} {
+	for name, text := range map[string]string{"config": config, excludeName: excluded} {
 		if err := seed(root, name, text, uid, gid); err != nil {
 			return fmt.Errorf("private git directory: %w", err)
 		}
