@@ -7,10 +7,10 @@ import (
 
 	"polis/daemon/agent"
 	"polis/daemon/environment"
+	"polis/daemon/excludes"
 	"polis/daemon/git"
 	"polis/daemon/remote"
 	"polis/daemon/worktree"
-	"polis/fusefs/gitdir"
 )
 
 // inspectOnce returns a function that inspects the project when it is first called.
@@ -33,36 +33,30 @@ func homeOf(uid uint32) string {
 	return u.HomeDir
 }
 
-// ofProject adds to an agent what it gets of the project's configuration: the identity of the user's commits
-// and the remotes. What cannot be read is logged, and the agent starts without it.
+// ofProject adds to an agent what it gets of the configuration of the owner's git: the identity of commits, the remotes, and
+// what is ignored. What cannot be read is logged, and the agent starts without it.
 func (r repo) ofProject(ctx context.Context, p *worktree.Project, a *agent.Agent) {
 	a.Identity, a.Remotes = git.Idents{}, nil
-	var who sync.WaitGroup
-	who.Go(func() {
-		ids, err := p.Identity(ctx, homeOf(p.Owner.UID))
-		if err != nil {
-			r.w.d.Log.Warn("identity of the project's owner not read; what is missing is the agent's own", "agent", a.Name(), "err", err)
-		}
-		a.Identity = ids
-	})
-	who.Go(func() { r.ignore(ctx, p, a) })
-	defer who.Wait()
-	settings, err := p.Settings(ctx)
+	o, err := p.OwnersGit(ctx, homeOf(p.Owner.UID))
 	if err != nil {
-		r.w.d.Log.Warn("remotes of the project not read; the agent has none", "agent", a.Name(), "err", err)
+		r.w.d.Log.Warn("configuration of the owner's git not read; the agent has no remotes, and an identity of its own", "agent", a.Name(), "err", err)
 		return
 	}
-	for _, m := range remote.Of(p, settings) {
+	if a.Identity, err = o.Identity(ctx); err != nil {
+		r.w.d.Log.Warn("identity of the project's owner not read; what is missing is the agent's own", "agent", a.Name(), "err", err)
+	}
+	for _, m := range remote.Of(p, o.Remotes()) {
 		a.Remotes = append(a.Remotes, agent.Remote{Name: m.Name, URL: m.URL})
 	}
+	r.ignore(o, a)
 }
 
 // ignore makes agents that begin from now on ignore what the git of the project's owner ignores. What cannot be read is logged.
-func (r repo) ignore(ctx context.Context, p *worktree.Project, a *agent.Agent) (patterns string) {
-	patterns, err := p.Ignored(ctx, homeOf(p.Owner.UID))
+func (r repo) ignore(o *worktree.OwnersGit, a *agent.Agent) (patterns string) {
+	patterns, err := o.Ignored()
 	r.w.ignoring.Lock()
 	unset := environment.Below(a, func(at func(string) string) error {
-		_, err := gitdir.Exclude(at(r.w.root.Bare()), patterns, a.WS.UID, a.WS.GID)
+		_, err := excludes.Set(at(r.w.root.Bare()), patterns, a.WS.UID, a.WS.GID)
 		return err
 	})
 	r.w.ignoring.Unlock()
@@ -72,16 +66,25 @@ func (r repo) ignore(ctx context.Context, p *worktree.Project, a *agent.Agent) (
 	return patterns
 }
 
-// Refresh brings what the git of the project's owner ignores to an agent that is up.
+// Refresh brings the project's refs, and what the git of its owner ignores, to an agent that is up.
 func (r repo) Refresh(ctx context.Context, a *agent.Agent) (changed bool, err error) {
 	p, err := r.w.git.Project(ctx)
 	if err != nil || p == nil {
 		return false, err
 	}
-	patterns := r.ignore(ctx, p, a)
-	err = environment.Below(a, func(at func(string) string) error {
-		changed, err = gitdir.Exclude(at(a.WS.Root.Private(a.Name())), patterns, a.WS.UID, a.WS.GID)
+	brought, err := r.bring(ctx, p, "")
+	if key := r.w.d.filteredOf(r.w, a.Name()); key != "" && brought.Moved > 0 {
+		err = errors.Join(err, r.w.filter.Update(ctx, key))
+	}
+	o, oerr := p.OwnersGit(ctx, homeOf(p.Owner.UID))
+	if oerr != nil {
+		return false, errors.Join(err, oerr)
+	}
+	patterns := r.ignore(o, a)
+	ierr := environment.Below(a, func(at func(string) string) error {
+		var err error
+		changed, err = excludes.Set(at(a.WS.Root.Private(a.Name())), patterns, a.WS.UID, a.WS.GID)
 		return err
 	})
-	return changed, err
+	return changed, errors.Join(err, ierr)
 }

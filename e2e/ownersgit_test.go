@@ -19,6 +19,7 @@ const homeOwner = 4322
 func (d *daemon) ownersProject(files map[string]string) string {
 	d.t.Helper()
 	repo := d.smallRepo()
+	require.NoError(d.t, os.MkdirAll(d.path("home"), 0o755))
 	for name, text := range files {
 		require.NoError(d.t, os.MkdirAll(filepath.Dir(d.path("home", name)), 0o755))
 		d.write(filepath.Join("home", name), text)
@@ -117,4 +118,140 @@ func TestAgentsIgnoreWhatTheOwnersGitIgnores(t *testing.T) {
 	require.Contains(t, e.Message, "2 changed files")
 	d.sh("alice", "rm x.own x.hook")
 	d.must("agents", "remove", "alice")
+}
+
+// Branches, tags and remote-tracking refs that the project gets after up reach agents when an agent or a task begins: new, moved and
+// deleted ones. Agents cannot change them, and what an agent has of its own stays.
+func TestRefsOfTheProjectReachAgents(t *testing.T) {
+	d := startDaemon(t, options{user: homeOwner})
+	repo := d.ownersProject(map[string]string{".gitconfig": "[user]\n\tname = Ann\n\temail = ann@x\n"})
+	remote := d.path("remote.git")
+	at := func(dir string, args ...string) string { return strings.TrimSpace(git(t, dir, args...)) }
+	git(t, d.dir, "init", "-q", "--bare", "-b", "main", remote)
+	git(t, repo, "remote", "add", "origin", remote)
+	git(t, repo, "push", "-q", "-u", "origin", "main")
+	git(t, repo, "tag", "v0")
+	d.toOwner(repo)
+	d.must("up", "--repo", repo, d.path("ws"))
+	d.worker("alice")
+
+	// What exists from the first agent on.
+	main := at(repo, "rev-parse", "main")
+	require.Equal(t, main, strings.TrimSpace(d.sh("alice", "git rev-parse origin/main")))
+	require.Equal(t, "origin/main\n", d.sh("alice", "git rev-parse --abbrev-ref '@{u}'; git rev-parse -q --verify main@{u} >/dev/null"))
+
+	// Later: a commit that only other branches have.
+	git(t, repo, "checkout", "-q", "-b", "hotfix")
+	require.NoError(t, os.WriteFile(filepath.Join(repo, "fix.txt"), []byte("fixed\n"), 0o644))
+	git(t, repo, "add", "fix.txt")
+	git(t, repo, "commit", "-qm", "Fix")
+	git(t, repo, "tag", "-a", "-m", "one", "v1")
+	git(t, repo, "push", "-q", "origin", "hotfix:feature")
+	git(t, repo, "fetch", "-q")
+	git(t, repo, "remote", "set-head", "origin", "main")
+	git(t, repo, "branch", "going")
+	git(t, repo, "checkout", "-q", "main")
+	d.toOwner(repo)
+	fix := at(repo, "rev-parse", "hotfix")
+
+	d.add("bob", "--branch", "hotfix")
+	require.Equal(t, "fixed\n", d.sh("bob", "cat fix.txt"), "the branch of the project, not another one from main")
+	d.add("carol", "--branch", "feature")
+	require.Equal(t, "fixed\nfeature\n", d.sh("carol", "cat fix.txt; git branch --show-current"), "as git checkout: from the remote's")
+	e := d.refused(api.CodeRefConflict, "agents", "add", "dave", "--base", "custom", "--branch", "origin/feature")
+	require.Contains(t, e.Hint, "--branch feature")
+	d.add("reader", "--read-only", "--at", "v1")
+	require.Equal(t, "fixed\n", d.sh("reader", "cat fix.txt"))
+	refs := d.sh("alice", "git for-each-ref --format='%(refname) %(objectname) %(symref)' refs/heads/hotfix refs/tags refs/remotes")
+	for _, want := range []string{"refs/heads/hotfix " + fix, "refs/tags/v0 " + main, "refs/tags/v1 ", "refs/remotes/origin/feature " + fix, "refs/remotes/origin/HEAD " + main + " refs/remotes/origin/main"} {
+		require.Contains(t, refs, want)
+	}
+	require.NotContains(t, refs, "polis")
+	for _, change := range []string{"git branch -f going main", "git branch -D going", "git tag -f v1 main", "git tag -d v1", "git update-ref refs/remotes/origin/main " + fix, "git update-ref -d refs/remotes/origin/feature"} {
+		require.NotZero(t, d.exec("alice", "sh", "-c", change).code, change)
+	}
+
+	// Moved and deleted ones follow when a task begins; what agents have of their own stays.
+	d.sh("alice", "git branch mine; git tag own")
+	d.sh("bob", "echo more > more.txt; git add -A; git commit -qm More")
+	git(t, repo, "branch", "-D", "going")
+	git(t, repo, "tag", "-f", "v0", "hotfix")
+	git(t, repo, "tag", "-d", "v1")
+	git(t, repo, "branch", "mine", "hotfix")
+	git(t, repo, "branch", "-f", "hotfix", "main")
+	d.toOwner(repo)
+	own := d.sh("bob", "git rev-parse hotfix")
+	d.must("agents", "run", "alice", "git for-each-ref --format='%(refname) %(objectname)' > /tmp/refs")
+	d.settled("alice")
+	refs = d.sh("alice", "cat /tmp/refs")
+	require.Contains(t, refs, "refs/tags/v0 "+fix)
+	require.Contains(t, refs, "refs/tags/own "+main)
+	require.Contains(t, refs, "refs/heads/mine "+main)
+	require.Contains(t, refs, "refs/heads/hotfix "+own)
+	require.NotContains(t, refs, "refs/heads/going")
+	require.NotContains(t, refs, "refs/tags/v1")
+	events := d.must("events")
+	require.Contains(t, events, "heads/mine: agent alice has one of its own")
+	require.Contains(t, events, "heads/hotfix: agent bob has it checked out")
+	d.refused(api.CodeRefConflict, "agents", "add", "erin", "--base", "custom", "--branch", "mine") // alice's
+	d.sh("alice", "git log --all --oneline >/dev/null; git fsck --no-dangling")
+}
+
+// What an agent's rules withhold stays withheld in the refs that the project gets later.
+func TestRefsOfTheProjectBringNothingWithheld(t *testing.T) {
+	d := startDaemon(t, options{user: homeOwner})
+	repo := d.ownersProject(nil)
+	d.must("up", "--repo", repo, d.path("ws"))
+	d.worker("alice", "--deny", "secret/")
+	git(t, repo, "checkout", "-q", "-b", "later")
+	require.NoError(t, os.WriteFile(filepath.Join(repo, "secret", "new.txt"), []byte("hunter2\n"), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(repo, "open.txt"), []byte("open\n"), 0o644))
+	git(t, repo, "add", "secret/new.txt", "open.txt")
+	git(t, repo, "commit", "-qm", "Later")
+	git(t, repo, "update-ref", "refs/remotes/origin/later", "HEAD")
+	git(t, repo, "checkout", "-q", "main")
+	d.toOwner(repo)
+	d.must("agents", "run", "alice", "git show later:open.txt origin/later:open.txt > /tmp/seen; git cat-file -p later:secret/new.txt origin/later:secret/new.txt >> /tmp/seen 2>&1; git log -p --all >> /tmp/seen 2>&1; true")
+	d.settled("alice")
+	seen := d.sh("alice", "cat /tmp/seen")
+	require.True(t, strings.HasPrefix(seen, "open\nopen\n"), seen)
+	require.NotContains(t, seen, "hunter2")
+}
+
+// The refusals of a branch that the project has otherwise, and that several remotes have, end by what their hints say.
+func TestABranchThatIsNotTheProjectsIsRefused(t *testing.T) {
+	d := startDaemon(t, options{user: homeOwner})
+	repo := d.ownersProject(nil)
+	d.must("up", "--repo", repo, d.path("ws"))
+	d.add("alice", "--branch", "topic")
+	d.sh("alice", "echo x > x.txt; git add -A; git -c user.name=a -c user.email=a@x commit -qm x")
+	d.must("agents", "remove", "alice", "--force")
+	bare := d.path("ws", ".polis", "bare-repo.git")
+	git(t, bare, "update-ref", "refs/heads/topic", "main") // as if work was left there
+	git(t, bare, "update-ref", "refs/heads/topic", strings.TrimSpace(git(t, bare, "commit-tree", "-m", "left", "-p", "main", "main^{tree}")))
+	git(t, repo, "commit", "-q", "--allow-empty", "-m", "of the project")
+	git(t, repo, "branch", "topic")
+	git(t, repo, "reset", "-q", "--hard", "HEAD^")
+	git(t, repo, "update-ref", "refs/remotes/a/both", "topic")
+	git(t, repo, "update-ref", "refs/remotes/b/both", "topic")
+	d.toOwner(repo, filepath.Join(bare, "refs"), filepath.Join(bare, "objects"), filepath.Join(bare, "logs")) // the configuration is root's
+
+	add := func(name, branch string) []string {
+		return []string{"agents", "add", name, "--base", "custom", "--branch", branch}
+	}
+	e := d.refused(api.CodeRefConflict, add("bob", "topic")...)
+	require.Equal(t, "name another branch, or rename the project's: git -C "+repo+" branch -m topic NEW", e.Hint)
+	git(t, repo, "branch", "-m", "topic", "theirs")
+	d.must(add("bob", "theirs")...)
+	require.Equal(t, "of the project\n", d.sh("bob", "git log -1 --format=%s"))
+
+	e = d.refused(api.CodeRefConflict, add("carol", "both")...)
+	require.Equal(t, "choose one in the project: git -C "+repo+" branch both a/both", e.Hint)
+	git(t, repo, "branch", "both", "a/both")
+	d.toOwner(repo)
+	d.must(add("carol", "both")...)
+	require.Equal(t, "of the project\n", d.sh("carol", "git log -1 --format=%s"))
+
+	e = d.refused(api.CodeRefConflict, add("dave", "a/both")...)
+	require.Equal(t, "--branch both begins a branch of that name there", e.Hint)
 }

@@ -76,9 +76,11 @@ type Agent struct {
 	LastTask string
 	// Remotes are the remotes of the project, as agents see them.
 	Remotes []Remote
-	pid     int
-	up      bool
-	coming  bool // is starting, and counts as if it were up
+	// Upstreams are what branches of the project follow, for an agent that is being made.
+	Upstreams []Upstream
+	pid       int
+	up        bool
+	coming    bool // is starting, and counts as if it were up
 	// leaving is set while polis itself stops the shim, so that the end of the shim does not count
 	// as a crash.
 	leaving bool
@@ -114,6 +116,9 @@ type Network struct {
 
 // Remote is a remote repository of the project. URL contains no secret.
 type Remote struct{ Name, URL string }
+
+// Upstream is the branch of a remote, by its full name there, that a branch follows.
+type Upstream struct{ Branch, Remote, Ref string }
 
 // Name returns the agent's name.
 func (a *Agent) Name() string { return a.Kept.Name }

@@ -36,6 +36,15 @@ func gitConfig(id config.Identity, remotes []agent.Remote, published string) str
 	return b.String()
 }
 
+// upstreamConfig is the configuration of what branches follow. It is in the agent's own configuration: git push -u changes it.
+func upstreamConfig(list []agent.Upstream) string {
+	var b strings.Builder
+	for _, u := range list {
+		fmt.Fprintf(&b, "[branch %s]\n\tremote = %s\n\tmerge = %s\n", git.QuoteConfig(u.Branch), git.QuoteConfig(u.Remote), git.QuoteConfig(u.Ref))
+	}
+	return b.String()
+}
+
 // filteredConfig is for an agent whose rules withhold objects. They are missing as in a partial
 // clone: git requests one, and gets an error that it is withheld. A withheld file is not checked
 // out, and its index entry counts as unchanged: info/sparse-checkout names them. A merge prints

@@ -216,6 +216,7 @@ func (b *Builder) addGit(spec *wire.Spec, a *agent.Agent, c config.Config) {
 	}
 	id := rules.Identity.For(k.Name)
 	spec.GitConfig = gitConfig(id, remotes, published)
+	spec.GitSeed = upstreamConfig(a.Upstreams)
 	author := identity(a).Author
 	spec.FullName, spec.Email = cmp.Or(id.Name, author.Name), cmp.Or(id.Email, author.Email)
 	spec.GitRemotes = !k.ReadOnly && rules.Remote.Allows(config.RemoteFetch) && !a.OfAgent()

@@ -44,8 +44,6 @@ type Merger struct {
 
 	once sync.Once
 	turn chan struct{} // one token: one merge at a time
-	// owner is what was last read of the project's owner, for who has the turn.
-	owner owner
 }
 
 // Request is what to merge.

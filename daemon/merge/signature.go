@@ -3,7 +3,6 @@ package merge
 import (
 	"cmp"
 	"context"
-	"time"
 
 	"polis/daemon/git"
 	"polis/daemon/worktree"
@@ -27,17 +26,6 @@ func (s signature) trailers(more string) (lines []string) {
 		lines = append(lines, more)
 	}
 	return lines
-}
-
-// identityLife is how long the owner's identity is used again: to start git is most of a merge, and merges come in bursts.
-const identityLife = 10 * time.Second
-
-// owner is the identity of a project's owner as it was read.
-type owner struct {
-	git.Idents
-	of   worktree.Owner
-	path string
-	read time.Time
 }
 
 // sync brings the user's own commits on the target in, and returns the target's commit then and who a commit on top of it
@@ -76,16 +64,16 @@ func (m *Merger) signature(ctx context.Context, project *worktree.Project) signa
 	return s
 }
 
-// identityOf returns the identity of a project's owner. What cannot be read is logged, and is empty. The caller has the turn.
+// identityOf returns the identity of a project's owner. What cannot be read is logged, and is empty.
 func (m *Merger) identityOf(ctx context.Context, p *worktree.Project) git.Idents {
-	if k := m.owner; k.of == p.Owner && k.path == p.Path && time.Since(k.read) < identityLife {
-		return k.Idents
+	o, err := p.OwnersGit(ctx, m.homeOf(p))
+	var ids git.Idents
+	if err == nil {
+		ids, err = o.Identity(ctx)
 	}
-	ids, err := p.Identity(ctx, m.homeOf(p))
 	if err != nil {
 		m.Log.Warn("identity of the project's owner not read; the merge is by polis", "op", "merge", "path", p.Path, "err", err)
 		return git.Idents{}
 	}
-	m.owner = owner{Idents: ids, of: p.Owner, path: p.Path, read: time.Now()}
 	return ids
 }

@@ -31,7 +31,6 @@ func TestMergesAreByTheProjectsOwnerUnlessAnIdentityIsConfigured(t *testing.T) {
 	home := t.TempDir()
 	require.NoError(t, os.WriteFile(home+"/.gitconfig", []byte("[user]\n\tname = Ann\n\temail = ann@x\n[committer]\n\temail = c@x\n"), 0o644))
 	f.Home = func(uint32) string { return home }
-	f.owner = owner{} // as if the time was over
 	require.Equal(t, "Ann <ann@x>, Ann <c@x>\nMerged-by: polis\nPolis-Agent: one", merged("one", Request{Trailer: "Polis-Agent: one"}))
 	require.Equal(t, "Ann <ann@x>, Ann <c@x>\nReviewed-by: R <r@x>\nMerged-by: polis", merged("two", Request{Message: "Two\n\nReviewed-by: R <r@x>"}))
 	tip, err := f.Workspace.Bare().Ref(t.Context(), "refs/heads/main")

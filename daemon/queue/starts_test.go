@@ -10,8 +10,7 @@ import (
 )
 
 // TestAMergeStartsGitRarely bounds what one merge costs: to start git is most of
-// it. The number is of starts from the line to the user's checkout. The identity of the owner is read once for both
-// merges that are counted.
+// it. The number is of starts from the line to the user's checkout.
 func TestAMergeStartsGitRarely(t *testing.T) {
 	r := workspace(t, 3)
 	var log bytes.Buffer // the handler locks it

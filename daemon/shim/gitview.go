@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/daemon/api"
+	"polis/daemon/excludes"
 	"polis/daemon/filtered"
 	"polis/daemon/git"
 	"polis/daemon/layout"
@@ -67,9 +68,9 @@ func (s *Shim) objectDirs() ([]string, error) {
 // directory does not keep it from starting.
 func (s *Shim) ignore() {
 	sp := s.Spec
-	patterns, err := gitdir.Excluded(s.at(sp.BareRepo))
+	patterns, err := excludes.Patterns(s.at(sp.BareRepo))
 	if err == nil {
-		_, err = gitdir.Exclude(s.at(sp.PrivateGit), patterns, sp.UID, sp.GID)
+		_, err = excludes.Set(s.at(sp.PrivateGit), patterns, sp.UID, sp.GID)
 	}
 	if err != nil {
 		s.Log.Warn("ignore rules of the project's owner not refreshed", "op", "git", "err", err)
@@ -86,7 +87,7 @@ func (s *Shim) openGit(ctx context.Context, v *views) error {
 	if err := private.Within(filepath.Dir(s.at(sp.PrivateGit))); err != nil {
 		return err
 	}
-	if err := gitdir.Prepare(s.at(sp.PrivateGit), s.at(sp.BareRepo), dirs, sp.UID, sp.GID); err != nil {
+	if err := gitdir.Prepare(s.at(sp.PrivateGit), s.at(sp.BareRepo), sp.GitSeed, dirs, sp.UID, sp.GID); err != nil {
 		return err
 	}
 	s.ignore()

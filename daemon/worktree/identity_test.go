@@ -53,14 +53,28 @@ func TestTheIdentityIsTheOneOfTheOwnersGit(t *testing.T) {
 			}
 			p, err := up(t, spec(t, dir)).Project(t.Context())
 			require.NoError(t, err)
-			who, err := p.Identity(t.Context(), home)
+			who, err := identityOf(t, p, home)
 			require.NoError(t, err)
 			if c.commits == (git.Person{}) {
 				c.commits = c.author
 			}
 			require.Equal(t, git.Idents{Author: c.author, Committer: c.commits}, who)
+			if c.author.Email != "" { // git itself
+				out, err := p.Do(t.Context(), owners(home, "var", "GIT_COMMITTER_IDENT"))
+				require.NoError(t, err)
+				require.Contains(t, string(out), c.commits.Name+" <"+c.commits.Email+"> ")
+			}
 		})
 	}
+}
+
+func identityOf(t *testing.T, p *Project, home string) (git.Idents, error) {
+	t.Helper()
+	o, err := p.OwnersGit(t.Context(), home)
+	if err != nil {
+		return git.Idents{}, err
+	}
+	return o.Identity(t.Context())
 }
 
 // What the owner's configuration can say is data: it starts no program, has bounds, and does not block.
@@ -71,19 +85,19 @@ func TestAHostileIdentityIsRefused(t *testing.T) {
 	require.NoError(t, err)
 	ran := filepath.Join(tempDir(t), "ran")
 	write(t, home+"/.gitconfig", "[user]\n\tname = "+strings.Repeat("n", 400)+"\n\temail = e@x\n[core]\n\tfsmonitor = touch "+ran+"\n\tpager = touch "+ran+"\n\teditor = touch "+ran+"\n[alias]\n\tvar = !touch "+ran+"\n")
-	_, err = p.Identity(t.Context(), home)
+	_, err = identityOf(t, p, home)
 	require.ErrorContains(t, err, "more than 256 bytes")
 	for _, bad := range []string{"a\\tb", "\xff\xfe"} {
 		write(t, home+"/.gitconfig", "[user]\n\tname = \"A"+bad+"\"\n\temail = e@x\n")
-		_, err = p.Identity(t.Context(), home)
+		_, err = identityOf(t, p, home)
 		require.Error(t, err, bad)
 	}
 	write(t, home+"/.gitconfig", "[user\n")
-	_, err = p.Identity(t.Context(), home)
+	_, err = identityOf(t, p, home)
 	require.Error(t, err)
 	require.NoFileExists(t, ran)
 	require.NoError(t, os.Remove(home+"/.gitconfig"))
-	who, err := p.Identity(t.Context(), "relative")
+	who, err := identityOf(t, p, "relative")
 	require.NoError(t, err)
 	require.Zero(t, who)
 }

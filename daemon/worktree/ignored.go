@@ -1,7 +1,6 @@
 package worktree
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -14,7 +13,6 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/asuser"
-	"polis/daemon/git"
 )
 
 // Bounds of one of the owner's files of ignore rules: larger ones slow down every status.
@@ -24,10 +22,11 @@ const (
 )
 
 // Ignored returns the patterns (gitignore(5)) by which the git of the project's owner ignores files beside those of
-// .gitignore: core.excludesFile, then info/exclude, which takes precedence. home is that of the owner. The files are read with the rights of the
+// .gitignore: core.excludesFile, then info/exclude, which takes precedence. The files are read with the rights of the
 // owner. With an error it returns the patterns that could be read.
-func (p *Project) Ignored(ctx context.Context, home string) (string, error) {
-	file, err := p.excludesFile(ctx, home)
+func (o *OwnersGit) Ignored() (string, error) {
+	p := o.p
+	file, err := o.excludesFile()
 	var errs []error
 	if err != nil {
 		errs = append(errs, err)
@@ -65,27 +64,22 @@ func patterns(text string) []string {
 
 // excludesFile is the path of the owner's core.excludesFile; "" if there is none. Agents see its content: a
 // configuration that the project's files contain, which merges change, does not choose it.
-func (p *Project) excludesFile(ctx context.Context, home string) (string, error) {
-	out, err := p.Do(ctx, owners(home, "config", "-z", "--show-origin", "--type=path", "--get", "core.excludesFile"))
-	if code, ok := git.ExitCode(err); ok && code == 1 {
-		if !filepath.IsAbs(home) {
-			return "", nil
-		}
-		return filepath.Join(home, ".config/git/ignore"), nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("ask for core.excludesFile of the project's owner: %w", err)
-	}
-	f := git.SplitNUL(out)
-	if len(f) != 2 || f[1] == "" {
+func (o *OwnersGit) excludesFile() (string, error) {
+	set, ok := o.last["core.excludesfile"]
+	path := set.value
+	switch {
+	case !ok && filepath.IsAbs(o.home):
+		return filepath.Join(o.home, ".config/git/ignore"), nil
+	case path == "":
 		return "", nil
+	case o.p.tracked(set.file):
+		return "", fmt.Errorf("core.excludesFile is configured in %q, which is a file of the project itself: it is not used", api.Shorten(set.file, 200))
 	}
-	if from, ok := strings.CutPrefix(f[0], "file:"); ok && p.tracked(from) {
-		return "", fmt.Errorf("core.excludesFile is configured in %q, which is a file of the project itself: it is not used", api.Shorten(from, 200))
+	if rest, ok := strings.CutPrefix(path, "~/"); ok && filepath.IsAbs(o.home) {
+		return filepath.Join(o.home, rest), nil
 	}
-	path := f[1]
 	if !filepath.IsAbs(path) {
-		path = filepath.Join(p.Path, path)
+		path = filepath.Join(o.p.Path, path)
 	}
 	return path, nil
 }
@@ -101,7 +95,7 @@ func (p *Project) tracked(file string) bool {
 		return err
 	})
 	if err != nil {
-		return true // git has just read it: somebody exchanges it
+		return true // git has just read it, and its owner exchanges it
 	}
 	return within(p.Path, file) && !within(p.Dir, file) && !within(filepath.Join(p.Path, ".git"), file)
 }

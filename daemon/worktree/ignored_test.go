@@ -18,13 +18,17 @@ func TestTheIgnoreRulesOfTheOwner(t *testing.T) {
 	require.NoError(t, err)
 	ignored := func() string {
 		t.Helper()
-		text, err := p.Ignored(t.Context(), home)
+		o, err := p.OwnersGit(t.Context(), home)
+		require.NoError(t, err)
+		text, err := o.Ignored()
 		require.NoError(t, err)
 		return text
 	}
 	refused := func(what string) {
 		t.Helper()
-		text, err := p.Ignored(t.Context(), home)
+		o, err := p.OwnersGit(t.Context(), home)
+		require.NoError(t, err)
+		text, err := o.Ignored()
 		require.ErrorContains(t, err, what)
 		require.Equal(t, "local\n", text, "the rest counts")
 	}
