@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"polis/daemon/api"
+	"polis/daemon/git"
 	"polis/daemon/merge"
 	"polis/daemon/mergeflow"
 	"polis/daemon/queue"
@@ -43,6 +44,14 @@ func (h mergeHost) BatchMerger() (*queue.BatchMerger, int) {
 		l.Check = h.w.checker(rules)
 	}
 	return l, *rules.Batch
+}
+
+// mergeIdentity returns what reads who merges and reverts of a workspace are by, as it is configured now.
+func (d *Daemon) mergeIdentity(workspace string) func() git.Person {
+	return func() git.Person {
+		c := d.live()
+		return git.Person(c.MergeRules(workspace).Identity)
+	}
 }
 
 // recordedMerges changes the target only if the receipt of the merge can be written, or need not be: a check

@@ -58,17 +58,6 @@ func (r repo) TargetFiles(ctx context.Context, each func(path string) error) err
 	return bare.Files(ctx, tip, func(path, _ string) error { return each(path) })
 }
 
-func (r repo) HasBranch(ctx context.Context, branch string) (bool, error) {
-	if err := git.CheckBranch(branch); err != nil {
-		return false, api.Errorf(api.CodeInvalidName, "%w", err).WithHint("use a name like feat/login")
-	}
-	_, err := r.w.git.Bare().Ref(ctx, git.Branch(branch))
-	if errors.Is(err, git.ErrNotFound) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
 func (r repo) Head(ctx context.Context, a *agent.Agent) (string, error) {
 	return r.w.git.Head(r.w.d.charge(ctx, a.Name()), a.Name())
 }
@@ -165,15 +154,14 @@ func (t worktrees) Ensure(ctx context.Context, a *agent.Agent) error {
 	}
 	// Starting git is most of the cost: the project is read in parallel.
 	var project sync.WaitGroup
-	var remotes []agent.Remote
-	var rerr error
 	var p *worktree.Project
 	inspect := repo{w}.inspectOnce()
 	project.Go(func() {
-		if p, rerr = inspect(ctx); p != nil && rerr == nil {
-			a.Identity.Name, a.Identity.Email, remotes, rerr = repo{w}.ofProject(ctx, p)
-			objects, lerr := w.git.LFSObjects(ctx, p)
-			a.LFS, rerr = objects, errors.Join(rerr, lerr)
+		var err error
+		if p, err = inspect(ctx); err != nil {
+			t.d.Log.Warn("project not read; the agent has no remotes and no identity of its owner", "agent", a.Name(), "err", err)
+		} else if p != nil {
+			repo{w}.ofProject(ctx, p, a)
 		}
 	})
 	err := t.make(ctx, w, a, inspect)
@@ -181,10 +169,6 @@ func (t worktrees) Ensure(ctx context.Context, a *agent.Agent) error {
 	if err != nil {
 		return err
 	}
-	if rerr != nil {
-		t.d.Log.Warn("remotes of the project not read; the agent has none", "agent", a.Name(), "err", rerr)
-	}
-	a.Remotes = remotes
 	if err := t.withhold(ctx, w, a); err != nil {
 		return err
 	}
@@ -209,14 +193,17 @@ func (t worktrees) make(ctx context.Context, w *workspace, a *agent.Agent, inspe
 	} else if err != nil {
 		t.d.Log.Warn("project and shared repository have diverged", "workspace", a.WS.Name, "err", err)
 	}
+	base, err := t.startOf(ctx, w, a, inspect)
+	if err != nil {
+		return err
+	}
 	t.d.gits.Begin(a.Name())
 	ctx = t.d.charge(ctx, a.Name())
-	var err error
 	switch {
 	case a.Kept.ReadOnly:
 		_, err = w.git.AddReader(ctx, a.Name(), a.Kept.Base)
 	case a.Copy().Status == api.StatusCreating:
-		_, err = w.git.Add(ctx, a.Name(), a.Kept.Branch, a.Kept.Base)
+		_, err = w.git.Add(ctx, a.Name(), a.Kept.Branch, base)
 	default:
 		_, err = w.git.Keep(ctx, a.Name(), a.Kept.Branch, a.Kept.Base)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"time"
 
 	"polis/daemon/agent"
@@ -43,6 +44,9 @@ type workspace struct {
 	branches  *branches.Follower     // nil without git
 	conflicts *conflictwatch.Watcher // as branches
 	paths     *tracked.Keeper        // as branches
+	ignoring  sync.Mutex             // of the ignore rules in the shared repository; no other lock is taken with it
+	keptMu    sync.Mutex             // of kept; no other lock is taken with it
+	kept      string                 // which refs of the project agents do not have, as it was reported
 	filter    *filtered.Keeper       // of the objects that agents may read
 	queue     *queue.Worker
 	setup     *setup.Worker
@@ -194,7 +198,7 @@ func (d *Daemon) enter(ctx context.Context, name string, root layout.Workspace, 
 		w.git = worktree.Open(worktree.Config{Workspace: string(root), UID: uint32(uid), GID: uint32(gid), Log: d.Log, Locks: locks,
 			Taken:    func(branch, agent string) string { return d.agents.OnBranch(name, branch, agent) },
 			Changing: d.changing, Mounts: layers{}, Shared: d.sharesTrees, Setups: setupFiles{w.setup, d}, Changed: d.watchProject(name)})
-		w.remote, w.merger = w.broker(), &merge.Merger{Workspace: w.git, Log: d.Log, Locks: locks, Charge: d.charge, Home: homeOf}
+		w.remote, w.merger = w.broker(), &merge.Merger{Workspace: w.git, Log: d.Log, Locks: locks, Charge: d.charge, Home: homeOf, Identity: d.mergeIdentity(name)}
 		w.filter = filtered.New(w.git.Bare(), w.git.Internal(), root.Filtered(), d.Log)
 		w.timeline, w.queue = w.newTimeline(name), &queue.Worker{Host: mergeHost{w}, Log: d.Log, Now: time.Now}
 		w.receipts, w.records = d.newReceipts(name)

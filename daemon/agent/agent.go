@@ -6,6 +6,7 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/config"
+	"polis/daemon/git"
 	"polis/daemon/layout"
 	"polis/daemon/pinned"
 	"polis/daemon/store"
@@ -60,8 +61,8 @@ type Agent struct {
 	Kept store.Agent
 	// Network is the result of the network resource, for the shim's spec.
 	Network Network
-	// Identity is the author in the project's git configuration; may be empty.
-	Identity struct{ Name, Email string }
+	// Identity is that of the owner's commits in the project; what is not known is empty.
+	Identity git.Idents
 	// Saved is set when its work is saved and cannot change any more.
 	Saved *Saved
 	// TrashDir is the trash directory of its worktree, if the whole worktree was kept.
@@ -79,9 +80,11 @@ type Agent struct {
 	LFS string
 	// Modules are directories of the project with objects of submodules that the agent borrows, by where it finds them.
 	Modules map[string]string
-	pid     int
-	up      bool
-	coming  bool // is starting, and counts as if it were up
+	// Upstreams are what branches of the project follow, for an agent that is being made.
+	Upstreams []Upstream
+	pid       int
+	up        bool
+	coming    bool // is starting, and counts as if it were up
 	// leaving is set while polis itself stops the shim, so that the end of the shim does not count
 	// as a crash.
 	leaving bool
@@ -117,6 +120,9 @@ type Network struct {
 
 // Remote is a remote repository of the project. URL contains no secret.
 type Remote struct{ Name, URL string }
+
+// Upstream is the branch of a remote, by its full name there, that a branch follows.
+type Upstream struct{ Branch, Remote, Ref string }
 
 // Name returns the agent's name.
 func (a *Agent) Name() string { return a.Kept.Name }

@@ -55,6 +55,24 @@ func (m *Manager) bringForward(ctx context.Context, a *Agent) (head string) {
 	return f.To
 }
 
+// renewProject brings what the project has new to an agent that is up, before a task. a.op is held.
+func (m *Manager) renewProject(ctx context.Context, a *Agent) {
+	ctx, cancel := context.WithTimeout(ctx, forwardTime)
+	defer cancel()
+	changed, err := a.WS.Repo.Refresh(ctx, a)
+	if err != nil {
+		m.Log.Warn("what the project has new does not all reach the agent", "agent", a.Name(), "err", err)
+	}
+	if !changed {
+		return
+	}
+	sh := m.Shims.Dial(a.Name())
+	defer sh.Close()
+	if err := sh.Invalidate(ctx); err != nil {
+		m.Log.Warn("view not invalidated", "agent", a.Name(), "err", err)
+	}
+}
+
 // removeMade removes the untracked files that the commit $2 has and $1 has not.
 const removeMade = `git diff --name-only -z --no-renames --diff-filter=A "$1" "$2" | xargs -0 -r git --literal-pathspecs clean -q -f -d --`
 

@@ -270,6 +270,8 @@ func (r fakeRepo) TargetFiles(_ context.Context, each func(path string) error) e
 	}
 	return nil
 }
+func (fakeRepo) Refresh(context.Context, *Agent) (bool, error) { return false, nil }
+
 func (fakeRepo) HasBranch(_ context.Context, branch string) (bool, error) {
 	return branch == "taken", nil
 }

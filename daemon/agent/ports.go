@@ -190,6 +190,9 @@ type Repo interface {
 	Status(ctx context.Context, a *Agent) (WorktreeStatus, error)
 	// Head returns the commit of the agent's worktree; empty if there is none.
 	Head(ctx context.Context, a *Agent) (string, error)
+	// Refresh brings what the project has new to an agent that is up: what its owner's git ignores. It reports whether
+	// the view has to show something else.
+	Refresh(ctx context.Context, a *Agent) (changed bool, err error)
 	// Forward fetches the user's commits, and moves the branch and the files of an agent without work
 	// of its own to the target's commit, below its view.
 	Forward(ctx context.Context, a *Agent) (Forwarded, error)

@@ -150,6 +150,9 @@ func (m *Manager) begin(ctx context.Context, a *Agent, t api.Task, env map[strin
 	st, output := m.outputEnd(ctx, a)
 	base := ""
 	if a.WS.Git {
+		if ready {
+			m.renewProject(ctx, a)
+		}
 		if base = m.bringForward(ctx, a); base == "" {
 			var err error
 			if base, err = a.WS.Repo.Head(ctx, a); err != nil {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -44,6 +45,8 @@ type MergeRules struct {
 	// accepted them, as in gitignore(5). ProtectedDefault stands for DefaultProtected. .worktreeinclude
 	// is protected whatever the list is.
 	Protected []string `toml:"protected"`
+	// Identity is who merges and reverts are by; what is empty is of the project's owner.
+	Identity Identity `toml:"identity"`
 }
 
 // Trash is the [trash] table.
@@ -86,6 +89,7 @@ func (c *Config) MergeRules(workspace string) MergeRules {
 		r.Protected = of.Protected
 	}
 	r.Protected = expandProtected(r.Protected)
+	r.Identity = Identity{Name: cmp.Or(of.Identity.Name, r.Identity.Name), Email: cmp.Or(of.Identity.Email, r.Identity.Email)}
 	return r
 }
 
@@ -150,6 +154,9 @@ func (c *Config) checkMerge() error {
 			return bad(table+".rework", *r.Rework, "must be none, offer, new or same")
 		case r.Batch != nil && (*r.Batch < 1 || *r.Batch > maxBatch):
 			return bad(table+".batch", *r.Batch, fmt.Sprintf("must be from 1 to %d", maxBatch))
+		}
+		if err := r.Identity.check(); err != nil {
+			return api.Errorf(api.CodeInvalidConfig, "%s.%w", table, err)
 		}
 		list := expandProtected(r.Protected)
 		if len(list) > maxProtected {

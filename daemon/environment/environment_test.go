@@ -64,7 +64,7 @@ func TestTheAuthorOfCommitsIsTheConfiguredOneThenTheProjects(t *testing.T) {
 	b, a := newBuilder(t)
 	s := b.Spec(a, "/run/ann")
 	require.Equal(t, []string{"ann", "ann@" + api.Domain}, []string{s.FullName, s.Email})
-	a.Identity.Name = "Ann of the project"
+	a.Identity.Author.Name = "Ann of the project"
 	s = b.Spec(a, "/run/ann")
 	require.Equal(t, []string{"Ann of the project", "ann@" + api.Domain}, []string{s.FullName, s.Email})
 	c := config.Default()

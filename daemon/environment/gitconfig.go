@@ -22,13 +22,9 @@ func gitConfig(id config.Identity, remotes []agent.Remote, published string) str
 	var b strings.Builder
 	b.WriteString("# Written by polis at every start of the agent.\n")
 	if id.Name != "" || id.Email != "" {
-		b.WriteString("[user]\n")
-	}
-	if id.Name != "" {
-		fmt.Fprintf(&b, "\tname = %s\n", git.QuoteConfig(id.Name))
-	}
-	if id.Email != "" {
-		fmt.Fprintf(&b, "\temail = %s\n", git.QuoteConfig(id.Email))
+		for _, who := range []string{"user", "author", "committer"} { // each takes precedence over the first
+			b.WriteString(git.ConfigPerson(who, git.Person(id)))
+		}
 	}
 	for _, r := range remotes {
 		fmt.Fprintf(&b, "[remote %s]\n\turl = %s\n\tvcs = polis\n\tfetch = %s\n", git.QuoteConfig(r.Name), git.QuoteConfig(r.URL),
@@ -36,6 +32,15 @@ func gitConfig(id config.Identity, remotes []agent.Remote, published string) str
 	}
 	if published != "" {
 		fmt.Fprintf(&b, "%s[core]\n\texcludesFile = %s\n", filteredConfig, git.QuoteConfig(filepath.Join(published, filtered.ExcludeFile)))
+	}
+	return b.String()
+}
+
+// upstreamConfig is the configuration of what branches follow. It is in the agent's own configuration: git push -u changes it.
+func upstreamConfig(list []agent.Upstream) string {
+	var b strings.Builder
+	for _, u := range list {
+		fmt.Fprintf(&b, "[branch %s]\n\tremote = %s\n\tmerge = %s\n", git.QuoteConfig(u.Branch), git.QuoteConfig(u.Remote), git.QuoteConfig(u.Ref))
 	}
 	return b.String()
 }

@@ -27,12 +27,14 @@ func TestGitConfigIsReadBackByGit(t *testing.T) {
 		id := config.Identity{Name: text.Draw(rt, "name"), Email: text.Draw(rt, "email")}
 		r := agent.Remote{Name: rapid.StringMatching(`[a-z][a-z0-9./_-]{0,10}`).Draw(rt, "remote"), URL: text.Draw(rt, "url")}
 		require.NoError(rt, os.WriteFile(file, []byte(gitConfig(id, []agent.Remote{r}, "")), 0o644))
-		require.Equal(rt, id.Name, get(rt, "user.name"))
-		require.Equal(rt, id.Email, get(rt, "user.email"))
+		for _, who := range []string{"user", "author", "committer"} {
+			require.Equal(rt, id.Name, get(rt, who+".name"))
+			require.Equal(rt, id.Email, get(rt, who+".email"))
+		}
 		require.Equal(rt, r.URL, get(rt, "remote."+r.Name+".url"))
 		require.Equal(rt, "polis", get(rt, "remote."+r.Name+".vcs"))
 		out, err := exec.CommandContext(t.Context(), "git", "config", "--file", file, "--name-only", "--null", "--list").Output()
 		require.NoError(rt, err)
-		require.Equal(rt, 5, strings.Count(string(out), "\x00"))
+		require.Equal(rt, 9, strings.Count(string(out), "\x00"))
 	})
 }

@@ -53,7 +53,7 @@ func (b *Builder) Prepare(a *agent.Agent, dir string) (wire.Spec, error) {
 		return wire.Spec{}, err
 	}
 	spec := b.Spec(a, dir)
-	err := below(a, func(at func(string) string) error {
+	err := Below(a, func(at func(string) string) error {
 		for _, d := range []string{spec.HomeDir, spec.Scratch} {
 			if err := private.Owned(at(d), spec.UID, spec.GID); err != nil {
 				return err
@@ -72,9 +72,9 @@ func (b *Builder) Prepare(a *agent.Agent, dir string) (wire.Spec, error) {
 	return spec, nil
 }
 
-// below calls f with a function that returns the path by which this process reaches one in the directory of the
+// Below calls f with a function that returns the path by which this process reaches one in the directory of the
 // workspace: the owner of a directory above it can exchange that one, and root makes and fills directories there.
-func below(a *agent.Agent, f func(at func(path string) string) error) error {
+func Below(a *agent.Agent, f func(at func(path string) string) error) error {
 	dir := a.WS.Root.Dir()
 	state, err := walk.Own(dir, uint32(a.WS.UID))
 	if err != nil {
@@ -99,16 +99,15 @@ func (b *Builder) homeAt(a *agent.Agent, spec wire.Spec, at func(string) string)
 
 // home describes the home directory of an agent with this spec.
 func (b *Builder) home(a *agent.Agent, spec wire.Spec) home.Spec {
-	name, email := identity(a)
 	files, answers := models.Home(b.Config(), a.Copy().Role, a.Type)
 	return home.Spec{Agent: a.Name(), Files: files, Answers: answers, Project: spec.ProjectPath, Owner: a.WS.Owner,
 		Dir: spec.HomeDir, Inside: spec.Home, Record: a.WS.Root.Copied(a.Name()), ReadOnly: filepath.Join(spec.RunDir, "home"),
-		UID: spec.UID, GID: spec.GID, Name: name, Email: email, Context: a.Type.Context, ContextPath: wire.ContextPath, Log: b.Log}
+		UID: spec.UID, GID: spec.GID, By: identity(a), Context: a.Type.Context, ContextPath: wire.ContextPath, Log: b.Log}
 }
 
 // RefreshHome brings the copies in the home of an agent with this spec up to date.
 func (b *Builder) RefreshHome(a *agent.Agent, spec wire.Spec) error {
-	return below(a, func(at func(string) string) error { return home.Refresh(b.homeAt(a, spec, at)) })
+	return Below(a, func(at func(string) string) error { return home.Refresh(b.homeAt(a, spec, at)) })
 }
 
 // checkObjects refuses an agent whose rules withhold files, and that would get all objects of the
@@ -219,8 +218,9 @@ func (b *Builder) addGit(spec *wire.Spec, a *agent.Agent, c config.Config) {
 	id := rules.Identity.For(k.Name)
 	spec.GitConfig = gitConfig(id, remotes, published)
 	borrow(spec, a)
-	name, email := identity(a)
-	spec.FullName, spec.Email = cmp.Or(id.Name, name), cmp.Or(id.Email, email)
+	spec.GitSeed = upstreamConfig(a.Upstreams)
+	author := identity(a).Author
+	spec.FullName, spec.Email = cmp.Or(id.Name, author.Name), cmp.Or(id.Email, author.Email)
 	spec.GitRemotes = !k.ReadOnly && rules.Remote.Allows(config.RemoteFetch) && !a.OfAgent()
 	spec.BareRepo, spec.PrivateGit = ws.Root.Bare(), ws.Root.Private(k.Name)
 	if !k.ReadOnly { // what a program writes beside the commit, it cannot write
@@ -266,7 +266,10 @@ func (b *Builder) made(root layout.Workspace, agent string) []string {
 	return r.Outputs
 }
 
-// identity is the author of an agent's commits unless a configuration sets one.
-func identity(a *agent.Agent) (name, email string) {
-	return cmp.Or(a.Identity.Name, a.Name()), cmp.Or(a.Identity.Email, a.Name()+"@"+api.Domain)
+// identity is who an agent's commits are by unless a configuration sets one.
+func identity(a *agent.Agent) git.Idents {
+	of := func(p git.Person) git.Person {
+		return git.Person{Name: cmp.Or(p.Name, a.Name()), Email: cmp.Or(p.Email, a.Name()+"@"+api.Domain)}
+	}
+	return git.Idents{Author: of(a.Identity.Author), Committer: of(a.Identity.Committer)}
 }

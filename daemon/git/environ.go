@@ -74,7 +74,7 @@ func (r *Runner) environ(c *Cmd) []string {
 	if c.Home != "" {
 		env = slices.DeleteFunc(env, func(v string) bool {
 			name, _, _ := strings.Cut(v, "=")
-			return name == "HOME" || name == "XDG_CONFIG_HOME" || name == "GIT_CONFIG_NOSYSTEM" || name == "GIT_CONFIG_GLOBAL" || name == "GIT_ATTR_NOSYSTEM"
+			return strings.HasPrefix(name, "GIT_AUTHOR_") || strings.HasPrefix(name, "GIT_COMMITTER_") || name == "HOME" || name == "XDG_CONFIG_HOME" || name == "GIT_CONFIG_NOSYSTEM" || name == "GIT_CONFIG_GLOBAL" || name == "GIT_ATTR_NOSYSTEM"
 		})
 		env = append(env, "HOME="+c.Home)
 	}

@@ -89,9 +89,9 @@ func TestUpdateNoticesAMovedRef(t *testing.T) {
 	r := Repo{Runner: self(), Dir: dir}
 	tree, err := r.Do(t.Context(), Cmd{Args: []string{"mktree"}, Stdin: strings.NewReader("")})
 	require.NoError(t, err)
-	one, err := r.CommitTree(t.Context(), strings.TrimSpace(string(tree)), nil, "one", Person{})
+	one, err := r.CommitTree(t.Context(), strings.TrimSpace(string(tree)), nil, "one", Idents{})
 	require.NoError(t, err)
-	two, err := r.CommitTree(t.Context(), strings.TrimSpace(string(tree)), []string{one}, "two", Person{})
+	two, err := r.CommitTree(t.Context(), strings.TrimSpace(string(tree)), []string{one}, "two", Idents{})
 	require.NoError(t, err)
 	require.NoError(t, r.Update(t.Context(), "refs/heads/x", one, "", "t"))
 	require.ErrorIs(t, r.Update(t.Context(), "refs/heads/x", two, "", "t"), ErrRefMoved)

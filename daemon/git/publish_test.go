@@ -35,7 +35,7 @@ func ownStore(t *testing.T) (r Repo, own string, run func(args ...string) string
 		return strings.TrimSpace(string(out))
 	}
 	run("init", "-q", "--bare", "-b", "main", r.Dir)
-	first, err := r.CommitTree(t.Context(), run("-C", r.Dir, "mktree"), nil, "first", Person{})
+	first, err := r.CommitTree(t.Context(), run("-C", r.Dir, "mktree"), nil, "first", Idents{})
 	require.NoError(t, err)
 	require.NoError(t, r.Update(t.Context(), "refs/heads/main", first, "", "x"))
 	run("-C", r.Dir, "worktree", "add", "-q", "--detach", tree, "main")

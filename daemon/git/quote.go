@@ -7,3 +7,18 @@ import "strings"
 func QuoteConfig(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", " ", "\x00", "").Replace(s) + `"`
 }
+
+// ConfigPerson returns the section "user", "author" or "committer" of a configuration file; empty fields are left out.
+func ConfigPerson(section string, p Person) string {
+	text := ""
+	if p.Name != "" {
+		text += "\tname = " + QuoteConfig(p.Name) + "\n"
+	}
+	if p.Email != "" {
+		text += "\temail = " + QuoteConfig(p.Email) + "\n"
+	}
+	if text == "" {
+		return ""
+	}
+	return "[" + section + "]\n" + text
+}

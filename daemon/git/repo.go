@@ -206,21 +206,30 @@ func (r Repo) UpdateAll(ctx context.Context, refs map[string]string, why string)
 // Person is an author or a committer.
 type Person struct{ Name, Email string }
 
-// CommitTree makes a commit and returns its id. It updates no ref. The zero Person is polis
+// Idents are the author and the committer of commits.
+type Idents struct{ Author, Committer Person }
+
+// environ returns the variables that make git commit with them; polis itself for an empty field.
+func (i Idents) environ() (env []string) {
+	for _, v := range [][2]string{
+		{"GIT_AUTHOR_NAME", i.Author.Name}, {"GIT_AUTHOR_EMAIL", i.Author.Email},
+		{"GIT_COMMITTER_NAME", i.Committer.Name}, {"GIT_COMMITTER_EMAIL", i.Committer.Email},
+	} {
+		if v[1] != "" {
+			env = append(env, v[0]+"="+v[1])
+		}
+	}
+	return env
+}
+
+// CommitTree makes a commit and returns its id. It updates no ref. The zero Idents are polis
 // itself.
-func (r Repo) CommitTree(ctx context.Context, tree string, parents []string, message string, author Person) (string, error) {
+func (r Repo) CommitTree(ctx context.Context, tree string, parents []string, message string, by Idents) (string, error) {
 	args := []string{"commit-tree", "--no-gpg-sign", tree}
 	for _, p := range parents {
 		args = append(args, "-p", p)
 	}
-	var env []string
-	if author.Name != "" {
-		env = append(env, "GIT_AUTHOR_NAME="+author.Name)
-	}
-	if author.Email != "" {
-		env = append(env, "GIT_AUTHOR_EMAIL="+author.Email)
-	}
-	out, err := r.Do(ctx, Cmd{Args: append(args, "-F", "-"), Env: env, Stdin: strings.NewReader(message)})
+	out, err := r.Do(ctx, Cmd{Args: append(args, "-F", "-"), Env: by.environ(), Stdin: strings.NewReader(message)})
 	return strings.TrimSpace(string(out)), err
 }
 

@@ -34,8 +34,8 @@ type copies struct {
 }
 
 // refreshCopies refreshes the copies of the owner's files, and what answers dialogs. A file that
-// cannot be refreshed is logged.
-func (s Spec) refreshCopies(home string) (err error) {
+// cannot be refreshed is logged. begins: the agent starts, so that its identity is known.
+func (s Spec) refreshCopies(home string, begins bool) (err error) {
 	c := copies{Spec: s, record: map[string]copied{}}
 	if err := store.ReadSummed(s.Record, &c.record); err != nil && !errors.Is(err, os.ErrNotExist) {
 		// Then every copy counts as the agent's own.
@@ -68,6 +68,11 @@ func (s Spec) refreshCopies(home string) (err error) {
 	if file, ok := strings.CutPrefix(s.Context, "~/"); ok && !seen[file] {
 		if err := c.context(file); err != nil {
 			s.skip(file, err)
+		}
+	}
+	if begins && !seen[identityFile] {
+		if err := c.identity(); err != nil {
+			s.skip(identityFile, err)
 		}
 	}
 	if !c.dirty {

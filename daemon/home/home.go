@@ -27,8 +27,7 @@ type Spec struct {
 	Record   string            // file of root's that says what was copied; Seed makes it
 	ReadOnly string            // directory of root's for the content of read-only files; Seed makes it
 	UID, GID int               // the agent's user and group
-	Name     string            // author of the agent's commits
-	Email    string            // likewise
+	By       git.Idents        // of the agent's commits
 	// Context is the file that the program reads for its model ("": none), ContextPath the text of
 	// polis in the sandbox. Only a Context that begins with ~/ is made here.
 	Context, ContextPath string
@@ -38,7 +37,7 @@ type Spec struct {
 // Seed brings the files that the base type declares from the owner's home into the agent's home,
 // and returns the mounts of those that are read-only, which are read at every start. It refreshes
 // the copies as Refresh does. A file that cannot be brought is logged, and the agent starts
-// without it. Seed writes a .gitconfig with the author if there is none.
+// without it. Seed writes the identity of the agent's commits as its .gitconfig, unless the agent has its own.
 func Seed(s Spec) ([]setting.Mount, error) {
 	var mounts []setting.Mount
 	if home := ownersHome(s.Owner); home != "" {
@@ -47,10 +46,7 @@ func Seed(s Spec) ([]setting.Mount, error) {
 			return nil, err
 		}
 	}
-	if err := Refresh(s); err != nil {
-		return nil, err
-	}
-	return mounts, s.seedIdentity()
+	return mounts, s.refreshCopies(ownersHome(s.Owner), true)
 }
 
 // Refresh brings the copies of the owner's files up to date, before a program of the agent starts.
@@ -63,7 +59,7 @@ func Seed(s Spec) ([]setting.Mount, error) {
 //   - Otherwise the agent's file stays.
 //
 // Then the dialogs of the agent's program are answered in the files that record the answers.
-func Refresh(s Spec) error { return s.refreshCopies(ownersHome(s.Owner)) }
+func Refresh(s Spec) error { return s.refreshCopies(ownersHome(s.Owner), false) }
 
 // ownersHome is the home directory of a user; "" for a user without an account.
 func ownersHome(uid int) string {
@@ -103,22 +99,4 @@ func (s Spec) bring(home string) (mounts []setting.Mount, err error) {
 
 func (s Spec) skip(path string, err error) {
 	s.Log.Warn("file of the agent's home not refreshed", "agent", s.Agent, "path", path, "err", err)
-}
-
-// seedIdentity makes commits possible if neither the user nor the project has an identity.
-func (s Spec) seedIdentity() error {
-	root, err := os.OpenRoot(s.Dir)
-	if err != nil {
-		return fmt.Errorf("git identity: %w", err)
-	}
-	defer root.Close()
-	f, err := root.OpenFile(".gitconfig", os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
-	if errors.Is(err, os.ErrExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("git identity: %w", err)
-	}
-	_, err = fmt.Fprintf(f, "[user]\n\tname = %s\n\temail = %s\n", git.QuoteConfig(s.Name), git.QuoteConfig(s.Email))
-	return errors.Join(err, f.Chown(s.UID, s.GID), f.Close())
 }

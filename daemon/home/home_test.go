@@ -47,7 +47,7 @@ func (h *homes) bring() {
 	var err error
 	h.mounts, err = h.spec.bring(h.owner)
 	require.NoError(h.t, err)
-	require.NoError(h.t, h.spec.refreshCopies(h.owner))
+	require.NoError(h.t, h.spec.refreshCopies(h.owner, false))
 }
 
 func (h *homes) copyOf(rel string) string {

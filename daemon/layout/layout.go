@@ -14,6 +14,9 @@ func (w Workspace) Dir() string { return filepath.Join(string(w), ".polis") }
 // ProjectRecord is the recorded identity of the project (package pinned).
 func (w Workspace) ProjectRecord() string { return filepath.Join(w.Dir(), "project.json") }
 
+// ProjectRefs is the record of the refs of the project that were brought to the shared repository.
+func (w Workspace) ProjectRefs() string { return filepath.Join(w.Dir(), "project-refs.json") }
+
 // Bare is the shared repository.
 func (w Workspace) Bare() string { return filepath.Join(w.Dir(), "bare-repo.git") }
 

@@ -38,6 +38,9 @@ type Merger struct {
 
 	// Home returns the home of a user, whose configuration of git applies to the project; nil knows none.
 	Home func(uid uint32) string
+	// Identity returns the configured identity of merges and reverts; nil, or what is empty in it, is the one of the
+	// project's owner.
+	Identity func() git.Person
 
 	once sync.Once
 	turn chan struct{} // one token: one merge at a time
@@ -50,8 +53,6 @@ type Request struct {
 	Target string // the workspace's target branch if empty
 	// Message of the merge commit; one that names agent and branch if empty.
 	Message string
-	// Author of the merge commit; polis if empty.
-	AuthorName, AuthorEmail string
 	// Trailer is a line to add to the end of the message, "Polis-Agent: NAME", as
 	// git-interpret-trailers(1) does; none if empty.
 	Trailer string
@@ -137,7 +138,8 @@ func (m *Merger) Merge(ctx context.Context, req Request) (Result, error) {
 	}
 	defer done()
 	// The user's own commits on the target come first, or both would diverge.
-	if _, err := m.Workspace.SyncLocked(ctx, target); err != nil {
+	_, who, err := m.sync(ctx, target)
+	if err != nil {
 		return Result{}, err
 	}
 	var res Result
@@ -150,7 +152,7 @@ func (m *Merger) Merge(ctx context.Context, req Request) (Result, error) {
 		if req.DryRun {
 			return "", nil
 		}
-		err = m.commit(ctx, req, &res)
+		err = m.commit(ctx, req, who, &res)
 		return res.Commit, err
 	})
 	if err != nil {

@@ -98,7 +98,7 @@ func (f fixture) work(t *testing.T, agent, file, text string) worktree.Worktree 
 }
 
 func (f fixture) merge(t *testing.T, agent string) (Result, error) {
-	return f.Merge(t.Context(), Request{Agent: agent, Branch: "agent/" + agent, AuthorName: "A", AuthorEmail: "a@example.org"})
+	return f.Merge(t.Context(), Request{Agent: agent, Branch: "agent/" + agent})
 }
 
 func TestMergeAndConflict(t *testing.T) {

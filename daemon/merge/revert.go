@@ -35,7 +35,8 @@ func (m *Merger) revert(ctx context.Context, commit string, dry bool) (Result, e
 		return Result{}, err
 	}
 	defer done()
-	if _, err := m.Workspace.SyncLocked(ctx, target); err != nil {
+	_, who, err := m.sync(ctx, target)
+	if err != nil {
 		return Result{}, err
 	}
 	bare := m.Workspace.Bare()
@@ -52,7 +53,7 @@ func (m *Merger) revert(ctx context.Context, commit string, dry bool) (Result, e
 	var res Result
 	err = m.retry(ctx, target, func(onto string) (string, error) {
 		var err error
-		res, err = m.unmerge(ctx, target, onto, commit, parents[0])
+		res, err = m.unmerge(ctx, who, target, onto, commit, parents[0])
 		if dry {
 			res.Commit = ""
 		}
@@ -69,7 +70,7 @@ func (m *Merger) revert(ctx context.Context, commit string, dry bool) (Result, e
 }
 
 // unmerge makes the commit that reverts a merge, on top of onto.
-func (m *Merger) unmerge(ctx context.Context, target, onto, commit, before string) (Result, error) {
+func (m *Merger) unmerge(ctx context.Context, who signature, target, onto, commit, before string) (Result, error) {
 	bare := m.Workspace.Bare()
 	res := Result{Target: target, Onto: onto, Merged: commit}
 	fail := func(err error) (Result, error) {
@@ -88,15 +89,15 @@ func (m *Merger) unmerge(ctx context.Context, target, onto, commit, before strin
 	// A revert is a merge whose base is the merge commit, ours the target and
 	// theirs the state before. This git's merge-tree finds the base by itself, so
 	// it gets three commits of which one is the parent of both others.
-	base, err := bare.CommitTree(ctx, commit+"^{tree}", nil, "base\n", git.Person{})
+	base, err := bare.CommitTree(ctx, commit+"^{tree}", nil, "base\n", git.Idents{})
 	if err != nil {
 		return fail(err)
 	}
-	ours, err := bare.CommitTree(ctx, onto+"^{tree}", []string{base}, "ours\n", git.Person{})
+	ours, err := bare.CommitTree(ctx, onto+"^{tree}", []string{base}, "ours\n", git.Idents{})
 	if err != nil {
 		return fail(err)
 	}
-	theirs, err := bare.CommitTree(ctx, before+"^{tree}", []string{base}, "theirs\n", git.Person{})
+	theirs, err := bare.CommitTree(ctx, before+"^{tree}", []string{base}, "theirs\n", git.Idents{})
 	if err != nil {
 		return fail(err)
 	}
@@ -127,8 +128,8 @@ func (m *Merger) unmerge(ctx context.Context, target, onto, commit, before strin
 	if err != nil {
 		return fail(err)
 	}
-	message := fmt.Sprintf("Revert %q\n\nThis reverts commit %s, reversing\nchanges made to %s.\n", subject, commit, before)
-	if res.Commit, err = bare.CommitTree(ctx, got.tree, []string{onto}, message, git.Person{}); err != nil {
+	message := fmt.Sprintf("Revert %q\n\nThis reverts commit %s, reversing\nchanges made to %s.\n", subject, commit, before) + paragraph(who.trailers(""))
+	if res.Commit, err = bare.CommitTree(ctx, got.tree, []string{onto}, message, who.Idents); err != nil {
 		return fail(err)
 	}
 	return res, nil

@@ -35,12 +35,13 @@ func (m *Merger) Stack(ctx context.Context, reqs []Request) (Stack, error) {
 		return Stack{}, err
 	}
 	s := Stack{Target: target, Items: make([]Item, len(reqs))}
-	if s.Onto, err = m.synced(ctx, target); err != nil {
+	var who signature
+	if s.Onto, who, err = m.synced(ctx, target); err != nil {
 		return Stack{}, err
 	}
 	top := s.Onto
 	for i, req := range reqs {
-		s.Items[i] = m.put(ctx, req, target, top)
+		s.Items[i] = m.put(ctx, req, who, target, top)
 		if s.Items[i].Err == nil {
 			top = s.Items[i].Result.Commit
 		}
@@ -52,18 +53,17 @@ func (m *Merger) Stack(ctx context.Context, reqs []Request) (Stack, error) {
 }
 
 // synced brings the user's own commits in and returns the target's commit then.
-func (m *Merger) synced(ctx context.Context, target string) (string, error) {
+func (m *Merger) synced(ctx context.Context, target string) (string, signature, error) {
 	done, err := m.one(ctx, target)
 	if err != nil {
-		return "", err
+		return "", signature{}, err
 	}
 	defer done()
-	got, err := m.Workspace.SyncLocked(ctx, target)
-	return got.Commit, err
+	return m.sync(ctx, target)
 }
 
 // put makes one merge on top of others.
-func (m *Merger) put(ctx context.Context, req Request, target, top string) Item {
+func (m *Merger) put(ctx context.Context, req Request, who signature, target, top string) Item {
 	it := Item{Request: req}
 	if it.Err = git.CheckBranch(req.Branch); it.Err != nil {
 		it.Err = api.Errorf(api.CodeBadRequest, "%w", it.Err)
@@ -77,22 +77,19 @@ func (m *Merger) put(ctx context.Context, req Request, target, top string) Item 
 		ctx = m.Charge(ctx, req.Agent)
 	}
 	if it.Result, it.Err = m.prepare(ctx, req, target, top); it.Err == nil {
-		it.Err = m.commit(ctx, req, &it.Result)
+		it.Err = m.commit(ctx, req, who, &it.Result)
 	}
 	return it
 }
 
 // commit makes the merge commit of a result.
-func (m *Merger) commit(ctx context.Context, req Request, res *Result) error {
-	message := req.Message
-	if strings.TrimSpace(message) == "" {
-		message = fmt.Sprintf("Merge branch '%s' into %s\n", req.Branch, res.Target)
-		if req.Trailer != "" { // git is not needed to find the trailers of our own text
-			message += "\n" + req.Trailer + "\n"
-		}
-		req.Trailer = ""
+func (m *Merger) commit(ctx context.Context, req Request, who signature, res *Result) error {
+	message, lines := req.Message, who.trailers(req.Trailer)
+	if strings.TrimSpace(message) == "" { // git is not needed to find the trailers of our own text
+		message = fmt.Sprintf("Merge branch '%s' into %s\n", req.Branch, res.Target) + paragraph(lines)
+		lines = nil
 	}
-	message, err := m.trailer(ctx, message, req.Trailer)
+	message, err := m.trailer(ctx, message, lines)
 	if err != nil {
 		return err
 	}
@@ -101,8 +98,7 @@ func (m *Merger) commit(ctx context.Context, req Request, res *Result) error {
 		return api.Errorf(api.CodeWorktreeFailed, "copy the LFS objects of branch %s to the project: %w", req.Branch, err).
 			WithHint("polisctl agents exec %s -- git lfs fsck names damaged objects; the target did not move", req.Agent)
 	}
-	res.Commit, err = m.Workspace.Bare().CommitTree(ctx, res.Tree, []string{res.Onto, res.Merged}, message,
-		git.Person{Name: req.AuthorName, Email: req.AuthorEmail})
+	res.Commit, err = m.Workspace.Bare().CommitTree(ctx, res.Tree, []string{res.Onto, res.Merged}, message, who.Idents)
 	if err != nil {
 		return api.Errorf(api.CodeInternal, "make the merge commit: %w", err)
 	}

@@ -35,7 +35,7 @@ func TestTryingKeepsNothingAndOneBadPairSpoilsNoOther(t *testing.T) {
 	}
 	tree, err := bare.Line(t.Context(), "rev-parse", "agent/one^{tree}")
 	require.NoError(t, err)
-	stranger, err := bare.CommitTree(t.Context(), tree, nil, "a root of its own", git.Person{})
+	stranger, err := bare.CommitTree(t.Context(), tree, nil, "a root of its own", git.Idents{})
 	require.NoError(t, err)
 	scratch, objects := tempDir(t), filepath.Join(bare.Dir, "objects")
 	before := count(t, objects)

@@ -78,6 +78,8 @@ func workspace(b testing.TB, agents int) *real {
 	src := filepath.Join(dir, "src")
 	require.NoError(b, os.Mkdir(src, 0o755))
 	run(b, 0, src, nil, "init", "-q", "-b", "main")
+	run(b, 0, src, nil, "config", "user.name", "Ann") // an owner who commits
+	run(b, 0, src, nil, "config", "user.email", "ann@example.org")
 	run(b, 0, src, append([]byte("commit refs/heads/main\ncommitter "+who+"\ndata 5\nfirst\n"), files(0, 10000, "two")...), "fast-import", "--quiet")
 	run(b, 0, src, nil, "reset", "-q", "--hard")
 	w := worktree.Config{Workspace: filepath.Join(dir, "ws"), UID: nobody, GID: nobody}

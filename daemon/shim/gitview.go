@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/daemon/api"
+	"polis/daemon/excludes"
 	"polis/daemon/filtered"
 	"polis/daemon/git"
 	"polis/daemon/layout"
@@ -63,6 +64,19 @@ func (s *Shim) objectDirs() ([]string, error) {
 	return append(dirs, askedDir(sp)), nil
 }
 
+// ignore has the agent's git ignore what the owner's git ignores. An obstacle that the agent has left in its own git
+// directory does not keep it from starting.
+func (s *Shim) ignore() {
+	sp := s.Spec
+	patterns, err := excludes.Patterns(s.at(sp.BareRepo))
+	if err == nil {
+		_, err = excludes.Set(s.at(sp.PrivateGit), patterns, sp.UID, sp.GID)
+	}
+	if err != nil {
+		s.Log.Warn("ignore rules of the project's owner not refreshed", "op", "git", "err", err)
+	}
+}
+
 // openGit serves the shared git directory.
 func (s *Shim) openGit(ctx context.Context, v *views) error {
 	sp := s.Spec
@@ -73,9 +87,10 @@ func (s *Shim) openGit(ctx context.Context, v *views) error {
 	if err := private.Within(filepath.Dir(s.at(sp.PrivateGit))); err != nil {
 		return err
 	}
-	if err := gitdir.Prepare(s.at(sp.PrivateGit), s.at(sp.BareRepo), dirs, sp.UID, sp.GID); err != nil {
+	if err := gitdir.Prepare(s.at(sp.PrivateGit), s.at(sp.BareRepo), sp.GitSeed, dirs, sp.UID, sp.GID); err != nil {
 		return err
 	}
+	s.ignore()
 	bare, err := openDir(s.at(sp.BareRepo))
 	if err != nil {
 		return err

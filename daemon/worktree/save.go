@@ -231,7 +231,7 @@ func (s *saver) run(ctx context.Context) (TrashRef, error) {
 	if head != "" {
 		parents = []string{head}
 	}
-	index, err := store.CommitTree(ctx, indexTree, parents, "polis: index of "+s.agent+"\n", git.Person{})
+	index, err := store.CommitTree(ctx, indexTree, parents, "polis: index of "+s.agent+"\n", git.Idents{})
 	if err != nil {
 		return TrashRef{}, fmt.Errorf("save the index: %w", err)
 	}

@@ -37,7 +37,7 @@ func (w *Workspace) saveBranch(ctx context.Context, agent string, opt SaveOption
 	if err := errors.Join(w.guardInternal(), w.keep(ctx, agent, tips)); err != nil {
 		return fail(err)
 	}
-	out.Commit, err = store.CommitTree(ctx, tips[0]+"^{tree}", tips, describe(out, ""), git.Person{})
+	out.Commit, err = store.CommitTree(ctx, tips[0]+"^{tree}", tips, describe(out, ""), git.Idents{})
 	if err != nil {
 		return fail(err)
 	}

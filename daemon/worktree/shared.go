@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"sort"
@@ -43,6 +44,11 @@ func (u *upper) shared(ctx context.Context, p *Project) error {
 		return api.Errorf(api.CodeWorkspaceInvalid, "make the shared repository: %w", err)
 	}
 	u.changed = true
+	delete(refs, git.Branch(target))
+	maps.DeleteFunc(refs, func(name, _ string) bool { return strings.HasPrefix(name, agentsBranches) })
+	if err := u.w.writeBrought(refs); err != nil { // without it, BringRefs only moves refs forward
+		u.w.cfg.Log.Warn("refs of the project not recorded", "op", "refs", "err", err)
+	}
 	return nil
 }
 

@@ -33,15 +33,11 @@ func (w *Workspace) SyncWith(ctx context.Context, inspect func(context.Context) 
 		return Synced{}, err
 	}
 	defer release()
-	return w.syncLocked(ctx, target, inspect)
+	return w.SyncLockedWith(ctx, target, inspect)
 }
 
-// SyncLocked is Sync for a caller that holds the lease of the target branch.
-func (w *Workspace) SyncLocked(ctx context.Context, target string) (Synced, error) {
-	return w.syncLocked(ctx, target, w.Project)
-}
-
-func (w *Workspace) syncLocked(ctx context.Context, target string, inspect func(context.Context) (*Project, error)) (Synced, error) {
+// SyncLockedWith is SyncWith for a caller that holds the lease of the target branch.
+func (w *Workspace) SyncLockedWith(ctx context.Context, target string, inspect func(context.Context) (*Project, error)) (Synced, error) {
 	s := Synced{Target: target}
 	bare, ref := w.Bare(), git.Branch(target)
 	// Starting git is most of the cost: both repositories are read in parallel.

@@ -25,7 +25,6 @@ var open = map[string]string{
 	"daemon/filtered/pack.go":           "objects that agents read; below .polis",
 	"daemon/git/publish.go":             "a directory of objects, as git makes it; in the shared repository",
 	"daemon/git/under.go":               "in a mount namespace that one git has",
-	"daemon/home/home.go":               "in a home of mode 0700",
 	"daemon/repo.go":                    "as daemon/environment/spec.go",
 	"daemon/setup/collect.go":           "what agents see; below .polis/setups",
 	"daemon/shim/gitview.go":            "a mount point; below an agent's run directory",

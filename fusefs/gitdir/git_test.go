@@ -84,7 +84,7 @@ func (r *repo) agent(name string, opts ...func(*Config)) (tree, mount string, g 
 	tree, mount = filepath.Join(r.dir, name), filepath.Join(r.dir, name+".mnt")
 	r.must(r.dir, fmt.Sprintf("git -C bare.git worktree add -q -b agent/%s %s main", name, tree))
 	priv := filepath.Join(r.dir, name+".private")
-	require.NoError(t, Prepare(priv, r.bare, []string{filepath.Join(r.bare, "objects")}, nobody, nobody))
+	require.NoError(t, Prepare(priv, r.bare, "", []string{filepath.Join(r.bare, "objects")}, nobody, nobody))
 	require.NoError(t, os.Mkdir(mount, 0o755))
 	var fds []int
 	for _, d := range []string{r.bare, priv} {

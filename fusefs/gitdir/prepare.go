@@ -16,12 +16,12 @@ const maxConfig = 1 << 20
 
 // Prepare makes an agent's private part of the git directory: a copy of the configuration with
 // automatic maintenance disabled, empty hooks, an exclude file, and a directory for unpublished
-// objects. Git finds the other objects in the directories published, paths as the agent sees them.
+// objects. more is what else the configuration has. Git finds the other objects in the directories published, paths as the agent sees them.
 // The configuration makes git name objects by rename, which takes two requests less than link and
 // unlink; the guard ensures that no object is replaced. Existing files are the agent's and stay
 // unchanged. All files belong to uid:gid, and no other user can enter the directory. Its
 // parent exists, and the agent must not be able to write that.
-func Prepare(private, bare string, published []string, uid, gid int) error {
+func Prepare(private, bare, more string, published []string, uid, gid int) error {
 	if err := os.Mkdir(private, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("private git directory: %w", err)
 	}
@@ -52,15 +52,15 @@ func Prepare(private, bare string, published []string, uid, gid int) error {
 	if err != nil {
 		return fmt.Errorf("private git directory: %w", err)
 	}
-	exclude, err := readBounded(shared, "info/exclude")
+	excluded, err := readBounded(shared, "info/exclude")
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("private git directory: %w", err)
 	}
 	if !strings.HasSuffix(config, "\n") {
 		config += "\n"
 	}
-	config += "[core]\n\tcreateObject = rename\n[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n"
-	for name, text := range map[string]string{"config": config, "info/exclude": exclude} {
+	config += "[core]\n\tcreateObject = rename\n[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n" + more
+	for name, text := range map[string]string{"config": config, "info/exclude": excluded} {
 		if err := seed(root, name, text, uid, gid); err != nil {
 			return fmt.Errorf("private git directory: %w", err)
 		}

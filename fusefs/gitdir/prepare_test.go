@@ -25,7 +25,7 @@ func TestPrepareCopiesNothingFromOutsideOfTheRepository(t *testing.T) {
 			require.NoError(t, os.WriteFile(secret, []byte("secret"), 0o600))
 			require.NoError(t, os.RemoveAll(filepath.Join(bare, name)))
 			require.NoError(t, exchange(filepath.Join(bare, name), secret))
-			require.Error(t, Prepare(private, bare, []string{filepath.Join(bare, "objects")}, nobody, nobody), "%s %s", name, what)
+			require.Error(t, Prepare(private, bare, "", []string{filepath.Join(bare, "objects")}, nobody, nobody), "%s %s", name, what)
 			require.NoFileExists(t, filepath.Join(private, name))
 		}
 	}

@@ -9,9 +9,9 @@ func gitTables() []Table {
 		{Name: "branches", Text: "Patterns of further branches of remotes that may be pushed to; `*` does not match a slash.", Example: `["release/*"]`},
 		{Name: "ask", Text: `Operations that need a person's approval each time, of those that ` + "`remote`" + ` allows: "fetch", "push" or both.`, Example: `["push"]`},
 	}}, {Name: "git.identity", Text: "The author of agents' commits. In the agent's worktree it overrides all other configuration. It does not apply to other repositories. " +
-		"A missing key is taken from the project, or its owner. A base type may have an `identity` too.", Keys: []Key{
-		{Name: "name", Text: "The name; {agent} stands for the agent's name.", Default: "of the project", Example: `"{agent} (agent)"`},
-		{Name: "email", Text: "The address; {agent} stands for the agent's name.", Default: "of the project", Example: `"{agent}@example.org"`},
+		"A missing key is that of the project's owner, as git var prints it in the project. A base type may have an `identity` too.", Keys: []Key{
+		{Name: "name", Text: "The name; {agent} stands for the agent's name.", Default: "of the owner", Example: `"{agent} (agent)"`},
+		{Name: "email", Text: "The address; {agent} stands for the agent's name.", Default: "of the owner", Example: `"{agent}@example.org"`},
 	}}, {Name: "git.agents.NAME", Text: "The same for one agent.", Like: "git", Example: "[git.agents.reviewer]\nremote = \"fetch\""},
 		{Name: "git.agents.NAME.identity", Like: "git.identity"}}
 }
@@ -31,7 +31,12 @@ func mergeTables() []Table {
 		{Name: "protected", Text: "Globs of paths whose changes are merged only by `polisctl merge --accept-protected`: files that a machine, a forge or polis acts upon at once. " +
 			"The list replaces the default, unless it has \"@default\", which stands for the files of git, shells, editors, agents, package managers and forges that docs/configuration.md lists. " +
 			"[] protects only .worktreeinclude.", Example: `["@default", "Makefile", "!.env"]`},
+	}}, {Name: "merge.identity", Text: "The author and committer of the commits of merges and reverts. A missing key is that of the project's owner, as git var prints it; the commit then has the trailer " +
+		"`Merged-by: polis`. If neither is known, the commit is by polis.", Keys: []Key{
+		{Name: "name", Text: "The name.", Default: "of the owner", Example: `"Merge bot"`},
+		{Name: "email", Text: "The address.", Default: "of the owner", Example: `"merges@example.org"`},
 	}}, {Name: "merge.workspaces.NAME", Text: "The same for one workspace.", Like: "merge", Example: "[merge.workspaces.shop]\ncheck = \"npm test\""},
+		{Name: "merge.workspaces.NAME.identity", Like: "merge.identity"},
 		{Name: "trash", Keys: []Key{
 			{Name: "ttl", Text: "How long `polisctl gc` keeps work in the trash.", Range: between("1h", "87600h")},
 		}}, {Name: "snapshots", Keys: []Key{

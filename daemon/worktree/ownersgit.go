@@ -1,0 +1,90 @@
+package worktree
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"polis/daemon/cage"
+	"polis/daemon/git"
+)
+
+// Setting is one entry of a git configuration.
+type Setting struct{ Key, Value string }
+
+// Settings returns the URLs of remotes in the project's own configuration, in its order. It starts git once.
+func (p *Project) Settings(ctx context.Context) ([]Setting, error) {
+	out, err := p.Run(ctx, "config", "--local", "-z", "--get-regexp", `^remote\..*\.url$`)
+	if code, ok := git.ExitCode(err); ok && code == 1 {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var list []Setting
+	for _, pair := range git.SplitNUL(out) {
+		key, value, _ := strings.Cut(pair, "\n")
+		list = append(list, Setting{key, value})
+	}
+	return list, nil
+}
+
+// Bounds of a command that reads the owner's configuration, which can include any file.
+const (
+	ownersTime = 10 * time.Second
+	ownersData = 256 << 20 // bytes
+)
+
+// owners is a command that prints what the owner of the project, with this home, has configured. It is caged, and reads
+// the configuration as data: of the system, of the owner, of the project and the worktree, with what they include, and as
+// far as their conditions hold for the project. Without a home it reads that of the system and the project.
+func owners(home string, args ...string) git.Cmd {
+	cmd := git.Cmd{Args: args, Timeout: ownersTime, Limits: &cage.Limits{Data: ownersData, CPU: ownersTime}, Home: home}
+	if !filepath.IsAbs(home) {
+		cmd.Home = "/nonexistent"
+	}
+	return cmd
+}
+
+// OwnersGit is what the git of a project's owner has configured there.
+type OwnersGit struct {
+	p       *Project
+	home    string
+	last    map[string]configured // the last value counts, as for git
+	remotes []Setting
+}
+
+// configured is a value, with the file that it is from.
+type configured struct{ value, file string }
+
+// OwnersGit reads what the git of the project's owner has configured there, as far as agents get something of it. home is
+// that of the owner. It starts git once.
+func (p *Project) OwnersGit(ctx context.Context, home string) (*OwnersGit, error) {
+	o := &OwnersGit{p: p, home: home, last: map[string]configured{}}
+	out, err := p.Do(ctx, owners(home, "config", "-z", "--show-scope", "--show-origin", "--get-regexp", `^(remote\..*\.url|core\.excludesfile|(user|author|committer)\.(name|email))$`))
+	if code, ok := git.ExitCode(err); ok && code == 1 {
+		return o, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the configuration of the project's owner: %w", err)
+	}
+	f := git.SplitNUL(out)
+	if len(f)%3 != 0 {
+		return nil, fmt.Errorf("read the configuration of the project's owner: git config: %d fields", len(f))
+	}
+	for i := 0; i < len(f); i += 3 {
+		key, value, _ := strings.Cut(f[i+2], "\n")
+		file, _ := strings.CutPrefix(f[i+1], "file:")
+		if !strings.HasPrefix(key, "remote.") {
+			o.last[key] = configured{value, file}
+		} else if f[i] == "local" {
+			o.remotes = append(o.remotes, Setting{key, value})
+		}
+	}
+	return o, nil
+}
+
+// Remotes returns the URLs of remotes in the project's own configuration, in its order.
+func (o *OwnersGit) Remotes() []Setting { return o.remotes }
