@@ -125,6 +125,8 @@ type WorktreeStatus struct {
 	Dirty    int      // changed and untracked files that are not ignored
 	Paths    []string // some of them
 	Unmerged int      // commits that are not in the target branch
+	// Elsewhere are those that a merge of the agent would not contain.
+	Elsewhere []api.BranchWork
 }
 
 // Work is what an agent has done since a commit.
@@ -132,6 +134,8 @@ type Work struct {
 	Head    string
 	Commits int // commits in neither the target nor the commit
 	Dirty   int // files, as in WorktreeStatus
+	// Elsewhere is as in WorktreeStatus.
+	Elsewhere []api.BranchWork
 }
 
 // Reverted is a merge that was reverted, or would be.
@@ -166,7 +170,9 @@ type Snapshot struct {
 
 // Preview is what a merge would change in the target.
 type Preview struct {
-	Head      string // the commit the branch is at
+	Head      string // the commit that is merged
+	Branch    string // the branch that has it, or the agent's
+	Elsewhere []api.BranchWork
 	Paths     []string
 	Protected []api.ProtectedPath
 }

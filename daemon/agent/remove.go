@@ -51,12 +51,26 @@ func (m *Manager) unsaved(ctx context.Context, a *Agent) error {
 	if ws.Dirty > 0 || ws.Unmerged > 0 {
 		e := api.Errorf(api.CodeUnsavedWork, "agent %s has work that is nowhere else: %s, %s not in %s", name, api.Count(ws.Dirty, "changed file"), api.Count(ws.Unmerged, "commit"), a.WS.Target).
 			With("paths", ws.Paths).With("dirty", ws.Dirty).With("unmerged", ws.Unmerged)
+		if len(ws.Elsewhere) > 0 {
+			return m.unsavedElsewhere(e, name, ws)
+		}
 		if ws.Dirty > 0 {
 			return e.WithHint("polisctl agents commit %s && polisctl merge %s bring the work home; --force removes the agent and keeps everything under refs/polis/trash/%s", name, name, name)
 		}
 		return e.WithHint("polisctl merge %s brings the commits home; --force removes the agent and keeps everything under refs/polis/trash/%s", name, name)
 	}
 	return nil
+}
+
+// unsavedElsewhere says where the commits are that a merge would not contain.
+func (m *Manager) unsavedElsewhere(e *api.Error, name string, ws WorktreeStatus) error {
+	e.Message += ": " + api.BranchesText(ws.Elsewhere)
+	e = e.With("elsewhere", ws.Elsewhere)
+	first := ws.Elsewhere[0]
+	if ws.Dirty > 0 {
+		return e.WithHint("polisctl agents commit %s && %s; --force removes the agent and keeps everything under refs/polis/trash/%s", name, first.Run, name)
+	}
+	return e.WithHint("%s brings the commits home; --force removes the agent and keeps everything under refs/polis/trash/%s", first.Run, name)
 }
 
 // Discard saves the agent's work and removes agent, worktree and branch.
