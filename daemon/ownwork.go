@@ -57,6 +57,9 @@ func (r repo) keepOptions(ctx context.Context, a *agent.Agent, ignored bool) (wo
 	if err != nil {
 		return opt, err
 	}
+	if err := opt.KeepRefs(a.WS.Root.Private(a.Name())); err != nil {
+		return opt, err
+	}
 	k, err := r.work(ctx, a)
 	if api.CodeOf(err) == api.CodeWorktreeMissing {
 		err = nil // the branch is saved

@@ -31,7 +31,7 @@ func (r repo) Status(ctx context.Context, a *agent.Agent) (agent.WorktreeStatus,
 	if err != nil {
 		return agent.WorktreeStatus{}, err
 	}
-	out := agent.WorktreeStatus{Dirty: st.Staged + st.Unstaged + st.Untracked + st.Conflicted, Paths: st.Paths, Unmerged: max(st.Ahead, k.Unmerged), Elsewhere: k.Elsewhere(a.Name(), a.Copy().Branch)}
+	out := agent.WorktreeStatus{Dirty: st.Staged + st.Unstaged + st.Untracked + st.Conflicted, Paths: st.Paths, Unmerged: max(st.Ahead, k.Unmerged), Elsewhere: k.Elsewhere(a.Name(), a.Copy().Branch), Private: k.PrivateNames()}
 	// A stash is work that neither the branch nor the worktree contains.
 	if stash, err := worktree.PrivateStash(a.WS.Root.Private(a.Name())); err != nil || stash != "" {
 		out.Unmerged++

@@ -127,6 +127,8 @@ type WorktreeStatus struct {
 	Unmerged int      // commits that are not in the target branch
 	// Elsewhere are those that a merge of the agent would not contain.
 	Elsewhere []api.BranchWork
+	// Private are some of the refs of its tools, which no merge contains.
+	Private []string
 }
 
 // Work is what an agent has done since a commit.

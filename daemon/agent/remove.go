@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"polis/daemon/api"
 	"polis/daemon/store"
@@ -53,6 +54,10 @@ func (m *Manager) unsaved(ctx context.Context, a *Agent) error {
 			With("paths", ws.Paths).With("dirty", ws.Dirty).With("unmerged", ws.Unmerged)
 		if len(ws.Elsewhere) > 0 {
 			return m.unsavedElsewhere(e, name, ws)
+		}
+		if len(ws.Private) > 0 {
+			e.Message += fmt.Sprintf("; part of it only in refs of its tools: %s", strings.Join(ws.Private[:min(len(ws.Private), 3)], ", "))
+			return e.With("private_refs", ws.Private).WithHint("--force removes the agent and keeps everything under refs/polis/trash/%s, from where polisctl restore %s brings it back; git update-ref -d REF in the agent drops what is not needed", name, name)
 		}
 		if ws.Dirty > 0 {
 			return e.WithHint("polisctl agents commit %s && polisctl merge %s bring the work home; --force removes the agent and keeps everything under refs/polis/trash/%s", name, name, name)

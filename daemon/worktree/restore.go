@@ -78,7 +78,11 @@ func (w *Workspace) Restore(ctx context.Context, ref, agent, branch string) (Wor
 		return Worktree{}, err
 	}
 	defer done()
-	if err := w.refill(ctx, agent, t.Commit, index); err != nil {
+	err = w.refill(ctx, agent, t.Commit, index)
+	if err == nil {
+		err = w.restoreRefs(ctx, agent, t.Commit, t.Refs)
+	}
+	if err != nil {
 		// The saved work still exists; a half-filled worktree can be removed.
 		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 		defer cancel()

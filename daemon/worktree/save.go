@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"time"
 
 	"polis/daemon/api"
 	"polis/daemon/failpoint"
@@ -19,39 +18,6 @@ const (
 	stampFormat = "20060102T150405.000000Z"
 )
 
-// TrashRef is saved work.
-type TrashRef struct {
-	// Ref is refs/polis/trash/<agent>/<UTC time>; empty if there was nothing to save.
-	Ref    string
-	Commit string
-	Agent  string
-	Branch string // the branch of the work
-	Head   string // the commit of the worktree; empty if there was none
-	Time   time.Time
-	// Paths are the files that differ from Head, at most 100.
-	Paths []string
-	// Nested are directories with a git repository of their own, which a ref cannot contain.
-	// Discard keeps such a worktree's directory in the trash.
-	Nested []string
-	// Large are files that are too large for git; like Nested, they are kept in the trash
-	// directory.
-	Large []string
-	// Torn are files that changed while they were read.
-	Torn []string
-}
-
-// Partial returns why the ref does not contain all of the worktree; nil if it does. Repositories
-// inside the worktree have objects of their own.
-func (t TrashRef) Partial() error {
-	switch {
-	case len(t.Nested) > 0:
-		return fmt.Errorf("it holds repositories of its own: %q", t.Nested[:min(len(t.Nested), 10)])
-	case len(t.Large) > 0:
-		return fmt.Errorf("it holds files that are too large for git, or mostly holes: %q", t.Large[:min(len(t.Large), 10)])
-	}
-	return nil
-}
-
 // SaveOptions are the options of Save.
 type SaveOptions struct {
 	View
@@ -59,6 +25,9 @@ type SaveOptions struct {
 	Branch string
 	// Keep are further commits to keep (an agent's private stash).
 	Keep []string
+	// Refs are the refs that only the agent has, and Unread is the reason why they are not known.
+	Refs   map[string]string
+	Unread error
 	// Ignored saves the ignored files, too; of those that the setup command made, what the agent has
 	// changed. Made saves all of these, for a worktree that does not share them.
 	Ignored, Made bool
@@ -198,15 +167,12 @@ func (s *saver) run(ctx context.Context) (TrashRef, error) {
 	if err != nil {
 		return TrashRef{}, fmt.Errorf("save the index: %w", err)
 	}
-	tips, err := s.w.tips(ctx, head, s.opt.Branch)
+	tips, err := s.w.keptTips(ctx, s.agent, head, s.opt, &s.out)
 	if err != nil {
 		return TrashRef{}, err
 	}
-	if tips, err = s.w.whole(ctx, s.agent, append(tips, s.opt.Keep...)); err != nil {
-		return TrashRef{}, err
-	}
 
-	if len(changed) == 0 && len(s.out.Nested) == 0 {
+	if len(changed) == 0 && len(s.out.Nested)+len(s.out.Objects) == 0 && s.out.Unread == nil {
 		staged := true
 		if head != "" {
 			base, err := bare.Line(ctx, "rev-parse", "--verify", "--end-of-options", head+"^{tree}")
@@ -265,11 +231,9 @@ func (w *Workspace) saveBranch(ctx context.Context, agent string, opt SaveOption
 		return TrashRef{}, api.Errorf(api.CodeWorktreeFailed, "save the branch of %s in the trash: %w", agent, err)
 	}
 	bare, store := w.of(agent), w.store(agent)
-	tips, err := w.tips(ctx, "", opt.Branch)
+	var out TrashRef
+	tips, err := w.keptTips(ctx, agent, "", opt, &out)
 	if err != nil {
-		return fail(err)
-	}
-	if tips, err = w.whole(ctx, agent, append(tips, opt.Keep...)); err != nil {
 		return fail(err)
 	}
 	if len(tips) == 0 {
@@ -279,7 +243,7 @@ func (w *Workspace) saveBranch(ctx context.Context, agent string, opt SaveOption
 	if err != nil {
 		return fail(err)
 	}
-	out := TrashRef{Agent: agent, Branch: opt.Branch, Head: tips[0]}
+	out.Agent, out.Branch, out.Head = agent, opt.Branch, tips[0]
 	if ahead == 0 {
 		return out, nil
 	}

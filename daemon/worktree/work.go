@@ -18,8 +18,11 @@ type Work struct {
 	// contains the agent's branch, else the agent's branch. Commit is the commit of a detached HEAD that a
 	// merge takes, "" if it takes a branch.
 	Branch, Commit string
-	// Rest is what a merge leaves, and Unmerged counts all commits that the target lacks, if there is a rest.
+	// Rest is what a merge leaves. Private are refs that only the agent has and whose objects are nowhere else,
+	// without its stash. Unmerged counts all commits that the target lacks, and objects of private refs that are no
+	// commits, if there is one of the two.
 	Rest     []End
+	Private  map[string]string
 	Unmerged int
 }
 
@@ -56,7 +59,11 @@ func (w *Workspace) Work(ctx context.Context, q WorkQuery) (Work, error) {
 	if err != nil {
 		return fail(err)
 	}
-	if head == nil && len(own) == 0 {
+	private, err := w.privateWork(ctx, q.Agent)
+	if err != nil {
+		return fail(err)
+	}
+	if head == nil && len(own) == 0 && len(private.refs) == 0 {
 		return out, nil
 	}
 	tip, err := w.branchTip(ctx, q.Branch)
@@ -75,6 +82,9 @@ func (w *Workspace) Work(ctx context.Context, q WorkQuery) (Work, error) {
 		}
 	}
 	if err := w.rest(ctx, q, &out, head, own, tip); err != nil {
+		return fail(err)
+	}
+	if err := w.countAll(ctx, q, &out, private, tip); err != nil {
 		return fail(err)
 	}
 	return out, nil
@@ -175,9 +185,7 @@ func (w *Workspace) rest(ctx context.Context, q WorkQuery, out *Work, head *End,
 	if detached && !slices.ContainsFunc(ends, func(e End) bool { return e.Tip == head.Tip }) {
 		ends = append(ends, *head)
 	}
-	all := []string{at}
 	for _, e := range ends {
-		all = append(all, e.Tip)
 		if head != nil && e.Branch == head.Branch {
 			e.Head, e.Contains, e.Unfinished = true, head.Contains, head.Unfinished
 		}
@@ -191,12 +199,7 @@ func (w *Workspace) rest(ctx context.Context, q WorkQuery, out *Work, head *End,
 			out.Rest = append(out.Rest, e)
 		}
 	}
-	if len(out.Rest) == 0 {
-		return nil
-	}
-	all = slices.DeleteFunc(all, func(s string) bool { return s == "" })
-	out.Unmerged, err = bare.Count(ctx, append(all, "--not", git.Branch(target))...)
-	return err
+	return nil
 }
 
 // leftBranches are those of the branches that the commits do not contain.
@@ -220,39 +223,4 @@ func (w *Workspace) leftBranches(ctx context.Context, agent string, own, commits
 		}
 	}
 	return ends, nil
-}
-
-// Elsewhere is the rest for people and programs: each end with the command that merges it.
-func (k Work) Elsewhere(agent, branch string) []api.BranchWork {
-	var out []api.BranchWork
-	for _, e := range k.Rest {
-		out = append(out, api.BranchWork{Branch: e.Branch, Commits: e.Commits, Run: e.command(agent, branch)})
-	}
-	return out
-}
-
-// command is the command with which the next merge of the agent takes the end.
-func (e End) command(agent, branch string) string {
-	git := []string{"git", "merge", "--no-edit", e.Branch}
-	switch {
-	case e.Unfinished:
-		return "polisctl agents exec " + agent + " -- git status" // which says how to end it
-	case e.Head && e.Contains:
-		git = []string{"git", "switch", "-C", branch}
-	case e.Head:
-		git = []string{"git", "merge", "--no-edit", branch}
-	}
-	for i := range git {
-		git[i] = api.ShellWord(git[i])
-	}
-	return "polisctl agents exec " + agent + " -- " + strings.Join(git, " ") + " && polisctl merge " + agent
-}
-
-// PublishHead makes the commit of a detached HEAD, and all that it reaches, readable in the shared repository.
-// The agent's rules must withhold nothing.
-func (w *Workspace) PublishHead(ctx context.Context, agent, commit string) error {
-	if err := w.Bare().PublishKept(ctx, w.ownDir(agent), commit+"^{commit}"); err != nil {
-		return api.Errorf(api.CodeWorktreeFailed, "read the commits of %s: %w", agent, err)
-	}
-	return nil
 }

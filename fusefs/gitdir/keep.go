@@ -103,11 +103,10 @@ func (g *Guard) keepOfWorktree(rest string) fusefs.Keep {
 	return keepOwn
 }
 
-// Lasts implements fusefs.WriteOnce: two agents that make the same object at the same time do not
-// replace each other's file.
+// Lasts implements fusefs.WriteOnce: two processes that make the same object at the same time do not replace each
+// other's file. git repack replaces a pack by one with the same name and so the same content.
 func (g *Guard) Lasts(path string) bool {
-	c := classify(path, g.cfg.Worktree)
-	return c == classObject || c == classPack
+	return classify(path, g.cfg.Worktree) == classObject
 }
 
 // Generation implements fusefs.CacheableGuard: the rules never change after New.

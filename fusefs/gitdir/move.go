@@ -34,6 +34,8 @@ func (g *Guard) move(c fusefs.Caller, op fusefs.Op, from, to fusefs.Target) (fus
 		return t, 0
 	case op == fusefs.OpRename && a == classWorktree && b == classWorktree:
 		return &ticket{g: g, ends: lock}, 0
+	case op == fusefs.OpRename && a == classTemp && b == classTemp && lock != nil && g.mine(from.Path) && !g.mine(to.Path) && !g.loose(to.Path):
+		return &ticket{g: g, ends: lock, to: to.Path}, 0 // git repack names a pack twice
 	case a == classTemp && (b == classObject || b == classPack) && g.mine(from.Path):
 		return hold()
 	case op != fusefs.OpRename:

@@ -43,7 +43,7 @@ func Route(path string) int {
 		return 0
 	case !shared[top]:
 		return 1
-	case isStash(path):
+	case privateRef(path):
 		return 1
 	}
 	return 0
@@ -53,9 +53,18 @@ func Route(path string) int {
 // (tmp-objdir.h in git's sources). Each agent has its own.
 const quarantine = "objects/tmp_objdir-"
 
-func isStash(path string) bool {
-	p := strings.TrimSuffix(strings.TrimPrefix(path, "logs/"), ".lock")
-	return p == "refs/stash"
+// privateRef reports whether a path is a ref, its lock or its log, or a directory of refs, in a namespace that
+// is the agent's own: all but those of branches, tags, notes and remotes, which agents share, and those of polis.
+// So refs/stash, refs/original, refs/replace and what tools keep in namespaces of theirs reach nobody else.
+func privateRef(path string) bool {
+	rest, ok := strings.CutPrefix(strings.TrimPrefix(path, "logs/"), "refs/")
+	if !ok {
+		return false
+	}
+	space, _, _ := strings.Cut(rest, "/")
+	space = strings.TrimSuffix(space, ".lock")
+	// git renames the reflog of a branch to logs/refs/.tmp-renamed-log while it renames the branch.
+	return space != "" && space[0] != '.' && !kinds[space] && space != "polis"
 }
 
 // classify returns the class of a path of the shared root. own is the name of the agent's
@@ -125,10 +134,9 @@ func classifyObject(part []string) class {
 	return classForeign
 }
 
-// classifyPack returns the class of the names that git's index-pack and bulk-checkin.c make. The
-// names of repack are refused: only the daemon repacks.
+// classifyPack returns the class of the names that git's index-pack, bulk-checkin.c and repack make.
 func classifyPack(name string) class {
-	for _, p := range []string{"tmp_pack_", "tmp_idx_", "tmp_rev_"} {
+	for _, p := range []string{"tmp_pack_", "tmp_idx_", "tmp_rev_", ".tmp-"} {
 		if strings.HasPrefix(name, p) {
 			return classTemp
 		}

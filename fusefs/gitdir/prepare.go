@@ -11,6 +11,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// ownConfig is what the configuration of an agent has besides that of the repository: git gc packs the agent's
+// own objects, and leaves refs, reflogs and worktrees, which agents share, and what nothing reaches any more.
+const ownConfig = `[core]
+	createObject = rename
+[gc]
+	auto = 0
+	packRefs = false
+	reflogExpire = never
+	reflogExpireUnreachable = never
+	pruneExpire = never
+	worktreePruneExpire = never
+	writeCommitGraph = false
+	cruftPacks = false
+[repack]
+	updateServerInfo = false
+[maintenance]
+	auto = false
+`
+
 // maxConfig is the largest configuration that is copied, in bytes.
 const maxConfig = 1 << 20
 
@@ -59,7 +78,7 @@ func Prepare(private, bare string, published []string, uid, gid int) error {
 	if !strings.HasSuffix(config, "\n") {
 		config += "\n"
 	}
-	config += "[core]\n\tcreateObject = rename\n[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n"
+	config += ownConfig
 	for name, text := range map[string]string{"config": config, "info/exclude": exclude} {
 		if err := seed(root, name, text, uid, gid); err != nil {
 			return fmt.Errorf("private git directory: %w", err)
