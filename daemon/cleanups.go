@@ -35,7 +35,11 @@ func (w agentWork) Status(ctx context.Context) (uncommitted, unmerged int, err e
 		return 0, 0, err
 	}
 	own, err := w.work(ctx, w.a)
-	return st.Staged + st.Unstaged + st.Untracked + st.Conflicted, max(st.Ahead, own.Unmerged), err
+	if err != nil {
+		return 0, 0, err
+	}
+	trees, err := worktree.PrivateWorktrees(w.a.WS.Root.Private(k.Name)) // what is in them is not known
+	return st.Staged + st.Unstaged + st.Untracked + st.Conflicted + len(trees), max(st.Ahead, own.Unmerged), err
 }
 
 func (w agentWork) HasStash() (bool, error) {

@@ -32,6 +32,9 @@ func (r repo) Status(ctx context.Context, a *agent.Agent) (agent.WorktreeStatus,
 		return agent.WorktreeStatus{}, err
 	}
 	out := agent.WorktreeStatus{Dirty: st.Staged + st.Unstaged + st.Untracked + st.Conflicted, Paths: st.Paths, Unmerged: max(st.Ahead, k.Unmerged), Elsewhere: k.Elsewhere(a.Name(), a.Copy().Branch), Private: k.PrivateNames()}
+	if out.Worktrees, err = worktree.PrivateWorktrees(a.WS.Root.Private(a.Name())); err != nil {
+		return out, err
+	}
 	// A stash is work that neither the branch nor the worktree contains.
 	if stash, err := worktree.PrivateStash(a.WS.Root.Private(a.Name())); err != nil || stash != "" {
 		out.Unmerged++

@@ -127,6 +127,8 @@ type WorktreeStatus struct {
 	Unmerged int      // commits that are not in the target branch
 	// Elsewhere are those that a merge of the agent would not contain.
 	Elsewhere []api.BranchWork
+	// Worktrees are the git worktrees that the agent made itself.
+	Worktrees []string
 	// Private are some of the refs of its tools, which no merge contains.
 	Private []string
 }

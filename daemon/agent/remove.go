@@ -49,6 +49,11 @@ func (m *Manager) unsaved(ctx context.Context, a *Agent) error {
 		return api.Errorf(api.CodeUnsavedWork, "unsaved work of agent %s not determined: %w", name, err).
 			WithHint("--force saves everything in the trash and removes it")
 	}
+	if len(ws.Worktrees) > 0 {
+		return api.Errorf(api.CodeUnsavedWork, "agent %s has git worktrees of its own: %s; whether everything in them is committed is not known", name, strings.Join(ws.Worktrees, ", ")).
+			With("worktrees", ws.Worktrees).With("dirty", ws.Dirty).With("unmerged", ws.Unmerged).
+			WithHint("git worktree remove DIR in the agent removes one that is clean, and git worktree prune those whose directory is gone; --force removes the agent and keeps its directory in the trash, but not worktrees in its $HOME or /tmp")
+	}
 	if ws.Dirty > 0 || ws.Unmerged > 0 {
 		e := api.Errorf(api.CodeUnsavedWork, "agent %s has work that is nowhere else: %s, %s not in %s", name, api.Count(ws.Dirty, "changed file"), api.Count(ws.Unmerged, "commit"), a.WS.Target).
 			With("paths", ws.Paths).With("dirty", ws.Dirty).With("unmerged", ws.Unmerged)

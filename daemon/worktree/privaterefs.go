@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -165,4 +166,33 @@ func readPrivateRef(dir int, name string) (string, error) {
 		return "", nil
 	}
 	return oid, nil
+}
+
+// maxPrivateTrees bounds the names that PrivateWorktrees returns.
+const maxPrivateTrees = 100
+
+// PrivateWorktrees returns the names of the worktrees that an agent made itself, by its private git directory.
+func PrivateWorktrees(private string) ([]string, error) {
+	dir, err := openPrivate(private)
+	if dir == nil || err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	f, err := openPrivateAt(int(dir.Fd()), "worktrees", unix.O_DIRECTORY)
+	if f == nil || err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	entries, err := f.ReadDir(maxPrivateTrees)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("read the worktrees of its own: %w", err)
+	}
+	var names []string
+	for _, e := range entries {
+		if e.IsDir() {
+			names = append(names, e.Name())
+		}
+	}
+	slices.Sort(names)
+	return names, nil
 }

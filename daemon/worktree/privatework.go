@@ -92,7 +92,7 @@ func (w *Workspace) countAll(ctx context.Context, q WorkQuery, out *Work, p priv
 	return nil
 }
 
-// KeepRefs adds the refs that only an agent has to what is saved of it, without its stash.
+// KeepRefs adds the refs that only an agent has, without its stash, and its own worktrees to what is saved of it.
 func (o *SaveOptions) KeepRefs(private string) error {
 	refs, err := PrivateRefs(private)
 	if errors.Is(err, errManyRefs) {
@@ -100,6 +100,10 @@ func (o *SaveOptions) KeepRefs(private string) error {
 	}
 	delete(refs, stashRef)
 	o.Refs = refs
+	if err != nil {
+		return err
+	}
+	o.Worktrees, err = PrivateWorktrees(private)
 	return err
 }
 
@@ -110,7 +114,7 @@ func (w *Workspace) keptTips(ctx context.Context, agent, head string, opt SaveOp
 		return nil, err
 	}
 	tips = append(tips, opt.Keep...)
-	out.Refs, out.Unread = map[string]string{}, opt.Unread
+	out.Refs, out.Unread, out.Worktrees = map[string]string{}, opt.Unread, opt.Worktrees
 	for _, name := range slices.Sorted(maps.Keys(opt.Refs)) {
 		id := opt.Refs[name]
 		commit, err := w.of(agent).Commit(ctx, id)

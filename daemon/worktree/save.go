@@ -28,6 +28,8 @@ type SaveOptions struct {
 	// Refs are the refs that only the agent has, and Unread is the reason why they are not known.
 	Refs   map[string]string
 	Unread error
+	// Worktrees are the worktrees that the agent made itself.
+	Worktrees []string
 	// Ignored saves the ignored files, too; of those that the setup command made, what the agent has
 	// changed. Made saves all of these, for a worktree that does not share them.
 	Ignored, Made bool
@@ -172,7 +174,7 @@ func (s *saver) run(ctx context.Context) (TrashRef, error) {
 		return TrashRef{}, err
 	}
 
-	if len(changed) == 0 && len(s.out.Nested)+len(s.out.Objects) == 0 && s.out.Unread == nil {
+	if len(changed) == 0 && len(s.out.Nested)+len(s.out.Objects)+len(s.out.Worktrees) == 0 && s.out.Unread == nil {
 		staged := true
 		if head != "" {
 			base, err := bare.Line(ctx, "rev-parse", "--verify", "--end-of-options", head+"^{tree}")

@@ -28,6 +28,8 @@ type TrashRef struct {
 	Objects []string
 	// Unread is why those refs are not known.
 	Unread error
+	// Worktrees are those that the agent made itself. Like Nested, they are kept in the trash directory.
+	Worktrees []string
 	// Torn are files that changed while they were read.
 	Torn []string
 }
@@ -38,6 +40,8 @@ func (t TrashRef) Partial() error {
 	switch {
 	case len(t.Nested) > 0:
 		return fmt.Errorf("it holds repositories of its own: %q", t.Nested[:min(len(t.Nested), 10)])
+	case len(t.Worktrees) > 0:
+		return fmt.Errorf("it has git worktrees of its own: %q", t.Worktrees[:min(len(t.Worktrees), 10)])
 	case t.Unread != nil:
 		return t.Unread
 	case len(t.Objects) > 0:

@@ -186,7 +186,6 @@ func TestHostileAgentIsRefused(t *testing.T) {
 		"overwrite a packed branch":       ": > refs/heads/other.lock",
 		"another's reflog":                ": > logs/refs/heads/a2s",
 		"see another's worktree":          "ls worktrees/a2",
-		"make a worktree":                 "mkdir worktrees/a3",
 		"redirect the common directory":   "echo /tmp > worktrees/a1/commondir",
 		"symlink a ref":                   "ln -s main refs/heads/mine",
 		"symbolic ref":                    "echo 'ref: refs/heads/main' > refs/heads/mine.lock && mv refs/heads/mine.lock refs/heads/mine",

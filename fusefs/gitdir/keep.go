@@ -30,7 +30,7 @@ func (g *Guard) Keep(path string) fusefs.Keep {
 	if top == "objects" && !strings.HasPrefix(path, quarantine) {
 		return keepOfObjects(rest) // the daemon moves them when it publishes them
 	}
-	if Route(path) == 1 {
+	if Route(path, g.cfg.Worktree) == 1 {
 		return keepOwn
 	}
 	switch top {

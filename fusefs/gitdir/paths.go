@@ -35,8 +35,9 @@ var kinds = map[string]bool{"heads": true, "tags": true, "notes": true, "remotes
 
 // Route returns the backing root of a path: 1 for the agent's own files. These include the agent's
 // objects until a ref reaches them (see Publish). Git reads published objects from elsewhere,
-// through objects/info/alternates.
-func Route(path string) int {
+// through objects/info/alternates. own is the name of the agent's worktree: the others of the shared root are hidden,
+// and those that the agent makes itself (git worktree add) are its own files.
+func Route(path, own string) int {
 	top, rest, _ := strings.Cut(path, "/")
 	switch {
 	case path == "" || shared[top] && rest == "":
@@ -45,13 +46,13 @@ func Route(path string) int {
 		return 1
 	case privateRef(path):
 		return 1
+	case top == "worktrees" && rest != "":
+		if name, _, _ := strings.Cut(rest, "/"); name != own {
+			return 1
+		}
 	}
 	return 0
 }
-
-// quarantine is the prefix of the directories in which git keeps objects that it may discard
-// (tmp-objdir.h in git's sources). Each agent has its own.
-const quarantine = "objects/tmp_objdir-"
 
 // privateRef reports whether a path is a ref, its lock or its log, or a directory of refs, in a namespace that
 // is the agent's own: all but those of branches, tags, notes and remotes, which agents share, and those of polis.
@@ -74,7 +75,7 @@ func classify(path, own string) class {
 	if part[0] == "objects" && !strings.HasPrefix(path, quarantine) {
 		return classifyObject(part)
 	}
-	if Route(path) == 1 {
+	if Route(path, own) == 1 {
 		return classPrivate
 	}
 	if skeleton(part) {
@@ -225,7 +226,7 @@ func isHex(s string) bool {
 func (g *Guard) Visible(path string, _ bool) bool {
 	if rest, ok := strings.CutPrefix(path, "worktrees/"); ok {
 		name, _, _ := strings.Cut(rest, "/")
-		return name == g.cfg.Worktree
+		return name == g.cfg.Worktree || g.cfg.PrivateFD != 0 // then the others are the agent's own
 	}
 	for _, p := range []string{"refs/polis", "logs/refs/polis"} {
 		if path == p || strings.HasPrefix(path, p+"/") {

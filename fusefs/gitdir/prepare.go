@@ -12,7 +12,8 @@ import (
 )
 
 // ownConfig is what the configuration of an agent has besides that of the repository: git gc packs the agent's
-// own objects, and leaves refs, reflogs and worktrees, which agents share, and what nothing reaches any more.
+// own objects, and leaves refs, reflogs and worktrees, which agents share, and what nothing reaches any more. A push into
+// the repository unpacks its objects.
 const ownConfig = `[core]
 	createObject = rename
 [gc]
@@ -26,6 +27,8 @@ const ownConfig = `[core]
 	cruftPacks = false
 [repack]
 	updateServerInfo = false
+[receive]
+	unpackLimit = 1000000
 [maintenance]
 	auto = false
 `
@@ -53,7 +56,7 @@ func Prepare(private, bare string, published []string, uid, gid int) error {
 	if err := errors.Join(root.Lchown(".", uid, gid), root.Chmod(".", 0o700)); err != nil {
 		return fmt.Errorf("private git directory: %w", err)
 	}
-	for _, d := range []string{"hooks", "info", "refs", "logs", "logs/refs", "modules", "rr-cache", "objects", "objects/pack"} {
+	for _, d := range []string{"hooks", "info", "refs", "logs", "logs/refs", "modules", "worktrees", "rr-cache", "objects", "objects/pack"} {
 		err := root.Mkdir(d, 0o755)
 		if err == nil {
 			err = root.Lchown(d, uid, gid)

@@ -42,6 +42,9 @@ func (g *Guard) Write(ctx context.Context, c fusefs.Caller, op fusefs.Op, target
 		return nil, g.deny(c, op, targets[0].Path, "UNDECLARED_WRITE", hintForeign)
 	case fusefs.OpExchange, fusefs.OpSymlink, fusefs.OpMknod, fusefs.OpTmpfile:
 		for _, t := range targets {
+			if op == fusefs.OpExchange && quarantineOf(t.Path) != "" {
+				return nil, g.deny(c, op, t.Path, "UNDECLARED_WRITE", hintOdd) // as for moves
+			}
 			if classify(t.Path, g.cfg.Worktree) != classPrivate && (op != fusefs.OpSymlink || !g.submodule(t.Path)) {
 				return nil, g.deny(c, op, t.Path, "UNDECLARED_WRITE", hintOdd)
 			}
@@ -107,6 +110,9 @@ func (g *Guard) single(c fusefs.Caller, op fusefs.Op, t fusefs.Target) syscall.E
 	removes := op == fusefs.OpUnlink || op == fusefs.OpRmdir
 	switch classify(path, g.cfg.Worktree) {
 	case classPrivate, classWorktree:
+		if quarantineOf(path) != "" && g.busyMoving(path) {
+			return refuse(hintObject)
+		}
 		return g.room(c, op, path)
 	case classSkeleton:
 		if op == fusefs.OpMkdir {
