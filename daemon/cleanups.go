@@ -31,7 +31,15 @@ func (w agentWork) Status(ctx context.Context) (uncommitted, unmerged int, err e
 	}
 	k := w.a.Copy()
 	st, err := w.w.git.Status(w.w.d.charge(ctx, k.Name), k.Name, k.Branch, worktree.View{})
-	return st.Staged + st.Unstaged + st.Untracked + st.Conflicted, st.Ahead, err
+	if err != nil {
+		return 0, 0, err
+	}
+	own, err := w.work(ctx, w.a)
+	if err != nil {
+		return 0, 0, err
+	}
+	trees, err := worktree.PrivateWorktrees(w.a.WS.Root.Private(k.Name)) // what is in them is not known
+	return st.Staged + st.Unstaged + st.Untracked + st.Conflicted + len(trees), max(st.Ahead, own.Unmerged), err
 }
 
 func (w agentWork) HasStash() (bool, error) {
@@ -41,7 +49,15 @@ func (w agentWork) HasStash() (bool, error) {
 
 func (w agentWork) Tips(ctx context.Context) ([]string, error) {
 	k := w.a.Copy()
-	return w.w.git.Tips(w.w.d.charge(ctx, k.Name), k.Name, k.Branch)
+	tips, err := w.w.git.Tips(w.w.d.charge(ctx, k.Name), k.Name, k.Branch)
+	if err != nil {
+		return nil, err
+	}
+	own, err := w.work(ctx, w.a)
+	for _, e := range own.Rest {
+		tips = append(tips, e.Tip)
+	}
+	return tips, err
 }
 
 func (w agentWork) Parent(ctx context.Context) (name, tip string) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"polis/daemon/api"
+	"polis/daemon/outlinks"
 )
 
 // examineLimit bounds all of doctor's checks together.
@@ -37,6 +38,10 @@ func (d *Daemon) Doctor(ctx context.Context) (api.DoctorReport, error) {
 	}
 	for _, w := range d.gitWorkspaces("") {
 		rep.Checks = append(rep.Checks, w.integrity.Examine(ctx))
+	}
+	for _, w := range d.sorted("") {
+		links, err := d.agents.Links(w.agents, d.live().Sandbox)
+		rep.Checks = append(rep.Checks, outlinks.Check(w.agents.Name, links, err))
 	}
 	return rep, nil
 }

@@ -20,8 +20,12 @@ func (r repo) DryMerge(ctx context.Context, a *agent.Agent) (agent.Preview, erro
 	if err != nil {
 		return agent.Preview{}, err
 	}
-	res, err := r.w.merger.DryRun(r.w.d.charge(ctx, a.Name()), merge.Request{Agent: a.Name(), Branch: b.Name, Rules: rules})
-	p := agent.Preview{Head: res.Merged, Paths: res.Paths}
+	req := merge.Request{Agent: a.Name(), Rules: rules}
+	if err := r.w.source(ctx, b, &req); err != nil {
+		return agent.Preview{}, err
+	}
+	res, err := r.w.merger.DryRun(r.w.d.charge(ctx, a.Name()), req)
+	p := agent.Preview{Head: res.Merged, Paths: res.Paths, Branch: req.Branch, Elsewhere: req.Elsewhere}
 	for _, f := range res.Protected {
 		p.Protected = append(p.Protected, api.ProtectedPath{Path: f.Path, Reason: f.Why})
 	}

@@ -27,7 +27,10 @@ func (h mergeHost) Prepare(ctx context.Context, e api.QueueEntry) (queue.Job, er
 	if err != nil {
 		return queue.Job{}, err
 	}
-	req := merge.Request{Agent: e.Agent, Branch: b.Name, Message: e.Message, Rules: rules, AcceptProtected: e.AcceptProtected, Head: e.Head}
+	req := merge.Request{Agent: e.Agent, Message: e.Message, Rules: rules, AcceptProtected: e.AcceptProtected, Head: e.Head}
+	if err := h.w.source(ctx, b, &req); err != nil {
+		return queue.Job{}, err
+	}
 	if key := h.w.d.live().Git.Trailer; key != "" {
 		req.Trailer = key + ": " + e.Agent
 	}

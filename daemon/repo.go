@@ -27,9 +27,16 @@ func (r repo) Status(ctx context.Context, a *agent.Agent) (agent.WorktreeStatus,
 	if err != nil {
 		return agent.WorktreeStatus{}, err
 	}
-	out := agent.WorktreeStatus{Dirty: st.Staged + st.Unstaged + st.Untracked + st.Conflicted, Paths: st.Paths, Unmerged: st.Ahead}
+	k, err := r.work(ctx, a)
+	if err != nil {
+		return agent.WorktreeStatus{}, err
+	}
+	out := agent.WorktreeStatus{Dirty: st.Staged + st.Unstaged + st.Untracked + st.Conflicted, Paths: st.Paths, Unmerged: max(st.Ahead, k.Unmerged), Elsewhere: k.Elsewhere(a.Name(), a.Copy().Branch), Private: k.PrivateNames()}
 	for _, n := range st.Nested {
 		out.Nested = append(out.Nested, n.String())
+	}
+	if out.Worktrees, err = worktree.PrivateWorktrees(a.WS.Root.Private(a.Name())); err != nil {
+		return out, err
 	}
 	// A stash is work that neither the branch nor the worktree contains.
 	if stash, err := worktree.PrivateStash(a.WS.Root.Private(a.Name())); err != nil || stash != "" {
@@ -64,7 +71,11 @@ func (r repo) Head(ctx context.Context, a *agent.Agent) (string, error) {
 
 func (r repo) Since(ctx context.Context, a *agent.Agent, base string) (agent.Work, error) {
 	st, n, err := r.w.git.Since(r.w.d.charge(ctx, a.Name()), a.Name(), a.Copy().Branch, base, worktree.View{})
-	return agent.Work{Head: st.Head, Commits: n, Dirty: st.Staged + st.Unstaged + st.Untracked + st.Conflicted}, err
+	if err != nil {
+		return agent.Work{}, err
+	}
+	k, err := r.work(ctx, a)
+	return agent.Work{Head: st.Head, Commits: n, Dirty: st.Staged + st.Unstaged + st.Untracked + st.Conflicted, Elsewhere: k.Elsewhere(a.Name(), a.Copy().Branch)}, err
 }
 
 // Forward only fetches for an agent whose rules withhold files: the history that it may read is
@@ -102,21 +113,12 @@ func (r repo) Save(ctx context.Context, a *agent.Agent, ignored bool) (agent.Sav
 		return agent.Saved{}, nil
 	}
 	ctx = r.w.d.charge(ctx, a.Name())
-	opt, err := saveOptions(a, ignored)
+	opt, err := r.keepOptions(ctx, a, ignored)
 	if err != nil {
 		return agent.Saved{}, err
 	}
 	t, partial, err := r.w.git.SaveWork(ctx, a.Name(), opt)
 	return agent.Saved{Ref: t.Ref, Head: t.Head, Whole: partial}, err
-}
-
-func saveOptions(a *agent.Agent, ignored bool) (worktree.SaveOptions, error) {
-	opt := worktree.SaveOptions{Branch: a.Kept.Branch, Ignored: ignored}
-	stash, err := worktree.PrivateStash(a.WS.Root.Private(a.Name()))
-	if stash != "" {
-		opt.Keep = []string{stash}
-	}
-	return opt, err
 }
 
 func (r repo) DropBranch(ctx context.Context, a *agent.Agent, kept string) error {

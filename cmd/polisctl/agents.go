@@ -133,6 +133,9 @@ func agentTable(p *page, agents []api.Agent) {
 		if g.StatusReason != "" && g.Status == api.StatusError {
 			p.line("%s: %s", g.Name, g.StatusReason)
 		}
+		if g.Task != nil && len(g.Task.Elsewhere) > 0 {
+			p.line("%s: %s", g.Name, clean(api.BranchesText(g.Task.Elsewhere)))
+		}
 		if g.Waiting != nil {
 			p.line("%s", waitingText(p, g.Name, g.Waiting))
 		}

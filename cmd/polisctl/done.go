@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"os/exec"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -25,6 +28,8 @@ A task ends once: when its program ends, when the agent reports it with this
 command, or when a person stops or cancels it, whichever comes first. If the task
 ended well, its branch is then merged as configured. With --failed the task did not
 end well, and a person decides about the branch. Uncommitted changes are not merged.
+What HEAD is at is merged, if that contains the agent's branch. Commits on other
+branches of the agent are named, with the command that merges them.
 A second call has no effect.
 
 With --cleanup-status the agent reports which work is only in its worktree:
@@ -56,14 +61,41 @@ MESSAGE is kept with the task; polisctl tasks shows it.`,
 			if err != nil {
 				return err
 			}
-			return a.show(view{json: res, names: []string{res.Task}, human: func(p *page) {
+			out := doneView{res, notInHead(ctx, res)}
+			return a.show(view{json: out, names: []string{res.Task}, human: func(p *page) {
 				if res.Already {
 					p.line("task %s had ended already", res.Task)
-					return
+				} else {
+					p.line("task %s has ended", res.Task)
 				}
-				p.line("task %s has ended", res.Task)
+				for _, b := range out.Elsewhere {
+					p.warn("%s", clean(b.Text()))
+				}
 			}})
 		})
 	}
 	return cmd
+}
+
+// doneView is the answer with the commits that are not merged with HEAD.
+type doneView struct {
+	api.DoneResponse
+	Elsewhere []api.BranchWork `json:"elsewhere,omitempty"`
+}
+
+// gitTime bounds the git commands that count an agent's commits.
+const gitTime = 10 * time.Second
+
+// notInHead counts the commits of the agent's branches that HEAD and the target lack, with the agent's own git in
+// its sandbox. The task has ended: what git cannot count is left out here, and polisd counts it again.
+func notInHead(ctx context.Context, res api.DoneResponse) (out []api.BranchWork) {
+	ctx, cancel := context.WithTimeout(ctx, gitTime)
+	defer cancel()
+	for _, branch := range res.Branches {
+		text, err := exec.CommandContext(ctx, "git", "rev-list", "--count", "refs/heads/"+branch, "--not", "HEAD", "refs/heads/"+res.Target).Output()
+		if n, nerr := strconv.Atoi(strings.TrimSpace(string(text))); err == nil && nerr == nil && n > 0 {
+			out = append(out, api.BranchWork{Branch: branch, Commits: n, Run: "git merge --no-edit " + api.ShellWord(branch)})
+		}
+	}
+	return out
 }

@@ -108,6 +108,9 @@ func (a *app) showMerge(r api.MergeResponse) error {
 		if r.Note != "" {
 			p.warn("%s", r.Note)
 		}
+		for _, b := range r.Elsewhere {
+			p.warn("%s", clean(b.Text()))
+		}
 	}})
 }
 

@@ -39,7 +39,8 @@ end a line with the result. Ctrl-C asks whether to stop the task or to leave it
 running. Without a terminal, run returns when the task is given (--detach). With
 --wait it shows only the last line, when the next task can begin. With --follow and
 --wait the exit status is that of the task: that of its program, or 1 if the task
-ended in another way, without success.`,
+ended in another way, without success. It is also 1 if nothing is merged because all
+that the task committed is on another branch than HEAD.`,
 		Example: `  polisctl run claude "make the tests of package store pass"
   polisctl run --base codex --name fixer --file task.md
   polisctl run --wait claude - < task.md && git log -1`,

@@ -64,6 +64,8 @@ func taskStatus(t api.Task) error {
 	switch {
 	case t.EndedBy == api.EndExit && t.ExitCode != nil && *t.ExitCode != 0:
 		return childStatus(*t.ExitCode)
+	case t.Stranded():
+		return childStatus(exitFailure)
 	case t.EndedBy == api.EndExit && t.Killed == "", (t.EndedBy == api.EndDone || t.EndedBy == api.EndComplete) && !t.Failed:
 		return nil
 	}

@@ -35,6 +35,7 @@ type Workspace struct {
 	// Answers are kept for later questions. Guarded as Removed is.
 	Answers store.Answers
 
+	links     foundLinks
 	answering sync.Mutex  // one change of Answers at a time; before the manager's mutex
 	mu        *sync.Mutex // the manager's, once the workspace is added
 	manager   *Manager    // likewise

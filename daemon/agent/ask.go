@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"polis/daemon/api"
+	"polis/daemon/outlinks"
 )
 
 // Why returns the agent's last refusals.
@@ -19,7 +20,15 @@ func (m *Manager) Why(ctx context.Context, name string) ([]api.WhyEntry, error) 
 	if err != nil {
 		return nil, err
 	}
-	return withBlocked(why, m.blocked(a, time.Time{}), m.Now()), nil
+	m.mu.Lock()
+	box, mounts := m.cfgLive.Sandbox, a.Type.Mounts
+	m.mu.Unlock()
+	why = withBlocked(why, m.blocked(a, time.Time{}), m.Now())
+	for _, w := range outlinks.Why(m.linksOf(a, box, mounts)) {
+		w.Time = m.Now().UTC()
+		why = append(why, w)
+	}
+	return why, nil
 }
 
 func (m *Manager) upShim(name string) (*Agent, error) {

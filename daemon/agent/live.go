@@ -8,6 +8,7 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/counters"
+	"polis/daemon/outlinks"
 	"polis/daemon/shim/wire"
 )
 
@@ -31,6 +32,7 @@ func (m *Manager) live(ctx context.Context, a *Agent) api.Agent {
 		v.Warnings = slices.Concat(cutOff(v, a.Type, reach), v.Warnings, noLogin(v, a.Type, a.WS.Owner))
 	}
 	v.Warnings = append(v.Warnings, blockedWarning(m.blocked(a, time.Time{}))...)
+	v.Warnings = append(v.Warnings, outlinks.Texts(m.linksOf(a, c.Sandbox, a.Type.Mounts))...)
 	l := c.Limits.Agent(own)
 	m.isolation(&v)
 	v.PidsLimit, v.CPUWeight, v.CPUPercent, v.IOWeight = l.Pids, l.CPUWeight, l.CPUPercent, l.IOWeight

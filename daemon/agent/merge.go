@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"regexp"
@@ -36,7 +37,7 @@ func (m *Manager) Merge(ctx context.Context, name string, req api.MergeRequest) 
 		if err != nil {
 			return api.MergeResponse{}, err
 		}
-		resp.Paths, resp.Protected, resp.Head = p.Paths, p.Protected, p.Head
+		resp.Paths, resp.Protected, resp.Head, resp.Branch, resp.Elsewhere = p.Paths, p.Protected, p.Head, cmp.Or(p.Branch, resp.Branch), p.Elsewhere
 		return resp, nil
 	}
 	wait, err := a.WS.Queue.Submit(m.mergeEntry(name, req))
@@ -48,6 +49,7 @@ func (m *Manager) Merge(ctx context.Context, name string, req api.MergeRequest) 
 		return api.MergeResponse{}, err
 	}
 	resp.MergeCommitSHA, resp.MergeStatus, resp.Paths, resp.Project, resp.Note, resp.Log = out.MergeCommitSHA, out.MergeStatus, out.Paths, out.Project, out.Note, out.Log
+	resp.Branch, resp.Elsewhere = cmp.Or(out.Branch, resp.Branch), out.Elsewhere
 	if err := m.removal(ctx, name, &resp); err != nil {
 		return resp, err
 	}
@@ -86,6 +88,8 @@ func (m *Manager) mergeable(name, message string) (*Agent, error) {
 // Branch is what the queue needs to merge an agent's branch.
 type Branch struct {
 	Name string
+	// Owned are the refs that the agent made.
+	Owned []string
 	// Merged is the recorded merge commit; may be empty.
 	Merged string
 	Policy api.Policy
@@ -104,7 +108,7 @@ func (m *Manager) Prepared(name string) (Branch, error) {
 	remembered := a.Remembered()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	b := Branch{Name: a.Kept.Branch, Merged: a.Kept.MergeCommitSHA, Policy: a.Kept.Rules(), ApprovedWrites: slices.Clone(a.Kept.ApprovedWrites)}
+	b := Branch{Name: a.Kept.Branch, Owned: slices.Clone(a.Kept.OwnedRefs), Merged: a.Kept.MergeCommitSHA, Policy: a.Kept.Rules(), ApprovedWrites: slices.Clone(a.Kept.ApprovedWrites)}
 	for _, r := range remembered {
 		if r.Kind == api.ApprovalWrite && r.Verdict == api.VerdictApprove {
 			b.ApprovedWrites = append(b.ApprovedWrites, r.What)
@@ -137,7 +141,7 @@ func (m *Manager) Landed(ctx context.Context, e api.QueueEntry, out api.QueueOut
 	}
 	// The tasks come before the state: after the state is saved, the merge is not found again.
 	m.landTasks(a, e, out, failed == nil)
-	idle := out.Code == api.CodeNothingToMerge && (e.By != "task" || !m.dirty(ctx, a))
+	idle := out.Code == api.CodeNothingToMerge && len(out.Elsewhere) == 0 && (e.By != "task" || !m.dirty(ctx, a))
 	m.mu.Lock()
 	switch {
 	case failed == nil:
@@ -146,7 +150,7 @@ func (m *Manager) Landed(ctx context.Context, e api.QueueEntry, out api.QueueOut
 		a.Kept.MergeStatus = api.MergePending
 	}
 	out.MergeStatus = a.Kept.MergeStatus
-	branch := a.Kept.Branch
+	branch := cmp.Or(out.Branch, a.Kept.Branch)
 	remove := failed == nil && (e.RemoveAfter || m.cfgLive.RemoveAfter(a.WS.Name, a.Kept.Role, a.Kept.RemoveAfter))
 	delete(m.removing, e.Agent)
 	m.mu.Unlock()
@@ -171,7 +175,9 @@ func (m *Manager) Landed(ctx context.Context, e api.QueueEntry, out api.QueueOut
 		m.Log.Info("nothing to merge", "agent", e.Agent, "op", "merge")
 	default:
 		msg := failed.Error()
-		if out.Code == api.CodeNothingToMerge {
+		if out.Code == api.CodeNothingToMerge && len(out.Elsewhere) > 0 {
+			msg = api.BranchesText(out.Elsewhere)
+		} else if out.Code == api.CodeNothingToMerge {
 			msg = "the task ended with changes in no commit, and only commits are merged"
 		}
 		data["paths"] = api.AsError(failed).Details["paths"]

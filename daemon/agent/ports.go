@@ -129,6 +129,12 @@ type WorktreeStatus struct {
 	Unmerged int      // commits that are not in the target branch
 	// Nested describes the work in repositories inside the worktree, such as submodules; each counts in Dirty.
 	Nested []string
+	// Elsewhere are those that a merge of the agent would not contain.
+	Elsewhere []api.BranchWork
+	// Worktrees are the git worktrees that the agent made itself.
+	Worktrees []string
+	// Private are some of the refs of its tools, which no merge contains.
+	Private []string
 }
 
 // Work is what an agent has done since a commit.
@@ -136,6 +142,8 @@ type Work struct {
 	Head    string
 	Commits int // commits in neither the target nor the commit
 	Dirty   int // files, as in WorktreeStatus
+	// Elsewhere is as in WorktreeStatus.
+	Elsewhere []api.BranchWork
 }
 
 // Reverted is a merge that was reverted, or would be.
@@ -170,7 +178,9 @@ type Snapshot struct {
 
 // Preview is what a merge would change in the target.
 type Preview struct {
-	Head      string // the commit the branch is at
+	Head      string // the commit that is merged
+	Branch    string // the branch that has it, or the agent's
+	Elsewhere []api.BranchWork
 	Paths     []string
 	Protected []api.ProtectedPath
 }

@@ -52,12 +52,24 @@ func (m *Manager) unsaved(ctx context.Context, a *Agent) error {
 		return api.Errorf(api.CodeUnsavedWork, "unsaved work of agent %s not determined: %w", name, err).
 			WithHint("--force saves everything in the trash and removes it")
 	}
+	if len(ws.Worktrees) > 0 {
+		return api.Errorf(api.CodeUnsavedWork, "agent %s has git worktrees of its own: %s; whether everything in them is committed is not known", name, strings.Join(ws.Worktrees, ", ")).
+			With("worktrees", ws.Worktrees).With("dirty", ws.Dirty).With("unmerged", ws.Unmerged).
+			WithHint("git worktree remove DIR in the agent removes one that is clean, and git worktree prune those whose directory is gone; --force removes the agent and keeps its directory in the trash, but not worktrees in its $HOME or /tmp")
+	}
 	if ws.Dirty > 0 || ws.Unmerged > 0 {
 		e := api.Errorf(api.CodeUnsavedWork, "agent %s has work that is nowhere else: %s, %s not in %s", name, api.Count(ws.Dirty, "changed file"), api.Count(ws.Unmerged, "commit"), a.WS.Target).
 			With("paths", ws.Paths).With("dirty", ws.Dirty).With("unmerged", ws.Unmerged)
+		if len(ws.Elsewhere) > 0 {
+			return m.unsavedElsewhere(e, name, ws)
+		}
 		if len(ws.Nested) > 0 {
 			e.Message += "; of a repository inside its worktree, " + strings.Join(ws.Nested[:min(len(ws.Nested), maxNestedShown)], "; ")
 			e = e.With("nested", ws.Nested)
+		}
+		if len(ws.Private) > 0 {
+			e.Message += fmt.Sprintf("; part of it only in refs of its tools: %s", strings.Join(ws.Private[:min(len(ws.Private), 3)], ", "))
+			return e.With("private_refs", ws.Private).WithHint("--force removes the agent and keeps everything under refs/polis/trash/%s, from where polisctl restore %s brings it back; git update-ref -d REF in the agent drops what is not needed", name, name)
 		}
 		if len(ws.Nested) > 0 && ws.Dirty == len(ws.Nested) && ws.Unmerged == 0 {
 			return e.WithHint("polisctl agents exec %s -- git -C DIR push brings the commits of a repository home; --force removes the agent and keeps everything under refs/polis/trash/%s", name, name)
@@ -68,6 +80,17 @@ func (m *Manager) unsaved(ctx context.Context, a *Agent) error {
 		return e.WithHint("polisctl merge %s brings the commits home; --force removes the agent and keeps everything under refs/polis/trash/%s", name, name)
 	}
 	return nil
+}
+
+// unsavedElsewhere says where the commits are that a merge would not contain.
+func (m *Manager) unsavedElsewhere(e *api.Error, name string, ws WorktreeStatus) error {
+	e.Message += ": " + api.BranchesText(ws.Elsewhere)
+	e = e.With("elsewhere", ws.Elsewhere)
+	first := ws.Elsewhere[0]
+	if ws.Dirty > 0 {
+		return e.WithHint("polisctl agents commit %s && %s; --force removes the agent and keeps everything under refs/polis/trash/%s", name, first.Run, name)
+	}
+	return e.WithHint("%s brings the commits home; --force removes the agent and keeps everything under refs/polis/trash/%s", first.Run, name)
 }
 
 // Discard saves the agent's work and removes agent, worktree and branch.

@@ -162,7 +162,7 @@ func (m *Manager) landTasks(a *Agent, e api.QueueEntry, out api.QueueOutcome, me
 	ids := slices.Clone(e.Tasks)
 	if merged {
 		home, err := m.records(a).List(maxHome, func(t api.Task) bool {
-			left := t.Outcome == api.OutcomeConflict || t.Outcome == api.OutcomeCheckFailed || t.Outcome == api.OutcomeNotMerged
+			left := t.Outcome == api.OutcomeConflict || t.Outcome == api.OutcomeCheckFailed || t.Outcome == api.OutcomeNotMerged || len(t.Elsewhere) > 0
 			return left && t.Ended != nil && !t.Ended.After(e.AddedAt)
 		})
 		if err != nil {
@@ -201,7 +201,7 @@ func (m *Manager) Dequeued(name string) {
 	}
 	for _, t := range waiting {
 		m.changeTask(a, t.ID, func(t *api.Task) {
-			task.Measure(t, task.Work{Head: t.Head, Commits: t.Commits, Uncommitted: t.Uncommitted})
+			task.Measure(t, task.Work{Head: t.Head, Commits: t.Commits, Uncommitted: t.Uncommitted, Elsewhere: t.Elsewhere})
 		})
 	}
 }
@@ -243,7 +243,7 @@ func (m *Manager) measure(a *Agent, t api.Task) task.Work {
 	if err != nil {
 		m.Log.Warn("what a task has left cannot be measured", "agent", a.Name(), "task", t.ID, "err", err)
 	}
-	out.Head, out.Commits, out.Uncommitted = w.Head, w.Commits, w.Dirty
+	out.Head, out.Commits, out.Uncommitted, out.Elsewhere = w.Head, w.Commits, w.Dirty, w.Elsewhere
 	return out
 }
 

@@ -48,6 +48,10 @@ type QueueOutcome struct {
 	At          time.Time   `json:"at"`
 	Tasks       []string    `json:"tasks,omitempty"`
 	MergeStatus MergeStatus `json:"merge_status,omitempty"`
+	// Branch is what was merged: the agent's branch, or the one that its HEAD was on. Elsewhere is committed work
+	// that it does not contain.
+	Branch    string       `json:"branch,omitempty"`
+	Elsewhere []BranchWork `json:"elsewhere,omitempty"`
 	// MergeCommitSHA is the merge commit, if it is merged.
 	MergeCommitSHA string   `json:"merge_commit_sha,omitempty"`
 	Paths          []string `json:"paths,omitempty"`

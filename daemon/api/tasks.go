@@ -133,6 +133,8 @@ type Task struct {
 	// Commits were made by it, Uncommitted files left in no commit.
 	Commits     int `json:"commits"`
 	Uncommitted int `json:"uncommitted,omitempty"`
+	// Elsewhere is committed work that is not in what is merged, each with the command that merges it.
+	Elsewhere []BranchWork `json:"elsewhere,omitempty"`
 	// Outcome and Result are the result, for programs and for people.
 	Outcome TaskOutcome `json:"outcome,omitempty"`
 	Result  string      `json:"result,omitempty"`
@@ -203,6 +205,8 @@ type TaskBrief struct {
 	State   TaskState   `json:"state"`
 	Outcome TaskOutcome `json:"outcome"`
 	Result  string      `json:"result"`
+	// Elsewhere is as in Task.
+	Elsewhere []BranchWork `json:"elsewhere,omitempty"`
 	// Queued is how many more wait for it to end.
 	Queued int `json:"queued,omitempty"`
 }
@@ -241,4 +245,7 @@ type DoneResponse struct {
 	Task      string `json:"task"`
 	// Already: it had been ended so before; the first time counts.
 	Already bool `json:"already,omitempty"`
+	// Branches are the agent's branches, its first one first, and Target is where they are merged.
+	Branches []string `json:"branches,omitempty"`
+	Target   string   `json:"target,omitempty"`
 }

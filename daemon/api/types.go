@@ -255,6 +255,8 @@ type MergeResponse struct {
 	// Protected are the paths that need AcceptProtected, with the reason.
 	Protected []ProtectedPath `json:"protected,omitempty"`
 	Note      string          `json:"note,omitempty"`
+	// Elsewhere is committed work that the merge does not contain.
+	Elsewhere []BranchWork `json:"elsewhere,omitempty"`
 	// Removed: the agent was removed afterwards.
 	Removed bool   `json:"removed,omitempty"`
 	Log     string `json:"log,omitempty"` // what the check printed

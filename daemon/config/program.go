@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -73,6 +74,12 @@ func onHost(p string, mounts []setting.Mount) (string, bool) {
 		}
 	}
 	return "", false
+}
+
+// Has reports whether a sandbox has the host's files at a path, with further mounts of a base type.
+func (b Sandbox) Has(path string, more []setting.Mount) bool {
+	_, ok := onHost(path, slices.Concat(b.ExtraMounts, more))
+	return ok
 }
 
 // inSandbox reports whether a sandbox has a file of the host.

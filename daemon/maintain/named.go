@@ -84,7 +84,7 @@ func (a agent) named(ctx context.Context, hash int) (map[string]bool, error) {
 	dirs := []string{a.git}
 	if a.private != "" {
 		// Everything else (hooks, submodules) does not concern this repository.
-		dirs = append(dirs, filepath.Join(a.private, "refs"), filepath.Join(a.private, "logs"))
+		dirs = append(dirs, filepath.Join(a.private, "refs"), filepath.Join(a.private, "logs"), filepath.Join(a.private, "worktrees"))
 	}
 	for _, d := range dirs {
 		if err := w.dir(ctx, d); err != nil {

@@ -1,6 +1,7 @@
 package merge
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,7 +51,11 @@ type Merger struct {
 type Request struct {
 	Agent  string
 	Branch string // the agent's branch, short
-	Target string // the workspace's target branch if empty
+	// Commit is what is merged in place of the branch's commit, "" for that: the commit of a detached HEAD.
+	Commit string
+	// Elsewhere is what the agent has committed and the merge does not contain.
+	Elsewhere []api.BranchWork
+	Target    string // the workspace's target branch if empty
 	// Message of the merge commit; one that names agent and branch if empty.
 	Message string
 	// Trailer is a line to add to the end of the message, "Polis-Agent: NAME", as
@@ -175,10 +180,8 @@ func (m *Merger) prepare(ctx context.Context, req Request, target, onto string) 
 	bare := m.Workspace.Bare()
 	res := Result{Target: target, Branch: req.Branch, Onto: onto}
 	var err error
-	if res.Merged, err = bare.Ref(ctx, git.Branch(req.Branch)); errors.Is(err, git.ErrNotFound) {
-		return res, api.Errorf(api.CodeNotFound, "there is no branch %s to merge", req.Branch)
-	} else if err != nil {
-		return res, api.Errorf(api.CodeRepoCorrupt, "read branch %s: %w", req.Branch, err)
+	if res.Merged, err = m.tip(ctx, cmp.Or(req.Commit, req.Branch)); err != nil {
+		return res, err
 	}
 	if req.Head != "" && res.Merged != req.Head {
 		return res, api.Errorf(api.CodeRefConflict, "branch %s is at %.12s, not at %.12s", req.Branch, res.Merged, req.Head).
@@ -203,19 +206,6 @@ func (m *Merger) prepare(ctx context.Context, req Request, target, onto string) 
 	}
 	res.Tree = got.tree
 	return res, m.judge(ctx, req, &res)
-}
-
-// anything rejects a branch that the target has.
-func (m *Merger) anything(ctx context.Context, req Request, target string, res Result) error {
-	done, err := m.Workspace.Bare().IsAncestor(ctx, res.Merged, res.Onto)
-	if err != nil {
-		return api.Errorf(api.CodeRepoCorrupt, "compare %s with %s: %w", req.Branch, target, err)
-	}
-	if done {
-		return api.Errorf(api.CodeNothingToMerge, "%s has every commit of %s already", target, req.Branch).
-			WithHint("only commits are merged: are the changes committed?")
-	}
-	return nil
 }
 
 // inOrder runs functions in parallel. It returns the error of the first in the list that has one.

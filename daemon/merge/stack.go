@@ -141,15 +141,17 @@ const searched = "5000"
 
 // Merged finds the merge that brought a branch, at its present commit, to the target; empty if
 // there is none. It finds merges whose daemon died before it recorded them.
+//
+// branch can be a commit.
 func (m *Merger) Merged(ctx context.Context, branch string) (string, error) {
 	target, err := m.target(ctx, "")
 	if err != nil {
 		return "", err
 	}
 	bare := m.Workspace.Bare()
-	tip, err := bare.Ref(ctx, git.Branch(branch))
+	tip, err := m.tip(ctx, branch)
 	if err != nil {
-		return "", api.Errorf(api.CodeNotFound, "read branch %s: %w", branch, err)
+		return "", err
 	}
 	out, err := bare.Run(ctx, "rev-list", "--first-parent", "--min-parents=2", "--parents", "-n", searched, git.Branch(target))
 	if err != nil {

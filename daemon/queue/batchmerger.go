@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,7 +56,8 @@ type Outcome struct {
 // Report returns the outcome as the API shows it. One that failed has no commit, and the paths of its
 // error.
 func (o Outcome) Report() api.QueueOutcome {
-	out := api.QueueOutcome{MergeCommitSHA: o.Result.Commit, Paths: o.Result.Paths, Log: o.Log, Project: o.Project, Note: o.Note}
+	out := api.QueueOutcome{MergeCommitSHA: o.Result.Commit, Paths: o.Result.Paths, Log: o.Log, Project: o.Project, Note: o.Note,
+		Branch: o.Job.Request.Branch, Elsewhere: o.Job.Request.Elsewhere}
 	if o.Err == nil {
 		return out
 	}
@@ -184,7 +186,7 @@ func (l *BatchMerger) sift(ctx context.Context, jobs []Job, stack merge.Stack) (
 		o := Outcome{Job: jobs[i], Result: it.Result, Err: it.Err}
 		if api.CodeOf(it.Err) == api.CodeNothingToMerge && it.Err != nil {
 			// A daemon that died before it recorded it merged it, or a person by hand.
-			if commit, err := l.Merges.Merged(ctx, it.Request.Branch); err == nil && commit != "" && commit != jobs[i].Known {
+			if commit, err := l.Merges.Merged(ctx, cmp.Or(it.Request.Commit, it.Request.Branch)); err == nil && commit != "" && commit != jobs[i].Known {
 				o.Err, o.Result = nil, merge.Result{Commit: commit, Target: stack.Target, Branch: it.Request.Branch}
 				bad = append(bad, o)
 				continue

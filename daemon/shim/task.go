@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"polis/daemon/api"
@@ -127,13 +128,30 @@ func (s *Shim) done(w http.ResponseWriter, requestID string, req api.DoneRequest
 	if err := api.CheckCleanup(req.CleanupStatus); err != nil {
 		return err
 	}
-	res := api.DoneResponse{RequestID: requestID}
+	res := api.DoneResponse{RequestID: requestID, Target: s.Spec.Target, Branches: s.branches()}
 	var err error
 	if res.Task, res.Already, err = s.taskDone(wire.TaskDone{At: time.Now().UTC(), By: by, Failed: req.Failed, Message: req.Message, CleanupStatus: req.CleanupStatus}); err != nil {
 		return err
 	}
 	return writeJSON(w, res)
 }
+
+// branches are the agent's branches, the one that it was made with first.
+func (s *Shim) branches() []string {
+	if s.Spec.Branch == "" {
+		return nil
+	}
+	out := []string{s.Spec.Branch}
+	for _, ref := range s.views.ownedRefs() {
+		if name, ok := strings.CutPrefix(ref, "refs/heads/"); ok && name != s.Spec.Branch && len(out) < maxDoneBranches {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// maxDoneBranches bounds the branches in the answer to an agent that has ended its task.
+const maxDoneBranches = 20
 
 // taskDone records that the agent ended its task itself. It is on disk before the request is answered:
 // without polisd, the shim can be the only one that knows.

@@ -81,6 +81,8 @@ func Well(t api.Task) bool {
 type Work struct {
 	Head                 string
 	Commits, Uncommitted int
+	// Elsewhere is committed work that a merge does not contain.
+	Elsewhere []api.BranchWork
 	// Use and Refused are what it used and was refused, the last refusal first; may be nil.
 	Use     *api.TaskUse
 	Refused []api.WhyEntry
@@ -112,7 +114,7 @@ func Note(t *api.Task, d Did) {
 
 // Measure notes what an ended task left. A result of its branch that is already recorded stays.
 func Measure(t *api.Task, w Work) {
-	t.Head, t.Commits, t.Uncommitted = w.Head, w.Commits, w.Uncommitted
+	t.Head, t.Commits, t.Uncommitted, t.Elsewhere = w.Head, w.Commits, w.Uncommitted, w.Elsewhere
 	if w.Use != nil {
 		t.Use = w.Use
 	}
@@ -129,7 +131,7 @@ func Measure(t *api.Task, w Work) {
 		t.Outcome = api.OutcomeDone
 	case w.Merging:
 		t.Outcome = api.OutcomeWaiting
-	case w.Commits > 0:
+	case w.Commits > 0 || len(w.Elsewhere) > 0:
 		t.Outcome = api.OutcomeNotMerged
 	case w.Uncommitted > 0:
 		t.Outcome = api.OutcomeUncommitted
@@ -144,10 +146,15 @@ func Measure(t *api.Task, w Work) {
 // is recorded stays recorded.
 func Land(t *api.Task, out api.QueueOutcome, merged bool) {
 	if t.Outcome == api.OutcomeMerged {
+		if merged { // a later merge has what that one left
+			t.Elsewhere = out.Elsewhere
+			settle(t)
+		}
 		return
 	}
 	t.Final = true
 	t.Code, t.Paths, t.Log, t.MergeCommitSHA = out.Code, out.Paths[:min(len(out.Paths), maxPaths)], out.Log, ""
+	t.Elsewhere = out.Elsewhere
 	switch {
 	case merged:
 		t.Outcome, t.MergeCommitSHA = api.OutcomeMerged, out.MergeCommitSHA
@@ -155,6 +162,8 @@ func Land(t *api.Task, out api.QueueOutcome, merged bool) {
 		t.Outcome = api.OutcomeConflict
 	case out.Code == api.CodeCheckFailed:
 		t.Outcome = api.OutcomeCheckFailed
+	case out.Code == api.CodeNothingToMerge && len(t.Elsewhere) > 0:
+		t.Outcome = api.OutcomeNotMerged
 	case out.Code == api.CodeNothingToMerge && t.Uncommitted > 0:
 		t.Outcome = api.OutcomeUncommitted
 	case out.Code == api.CodeNothingToMerge:
@@ -195,32 +204,15 @@ func settle(t *api.Task) {
 		t.Outcome = api.OutcomeRefused
 	}
 	t.Result = result(*t)
+	if t.State == api.TaskEnded && len(t.Elsewhere) > 0 && !t.Stranded() {
+		t.Result += "; " + api.BranchesText(t.Elsewhere)
+	}
 	if t.State == api.TaskEnded && ownRefusals(*t) > 0 && t.Outcome != api.OutcomeRefused {
 		t.Result += "; " + refused(*t)
 	}
 	if t.State == api.TaskEnded && t.Network != "" && !Well(*t) {
 		t.Result += "; without network: " + t.Network
 	}
-}
-
-// ownRefusals is how many calls the agent's own rules refused.
-func ownRefusals(t api.Task) int {
-	if t.Report == nil {
-		return 0
-	}
-	return t.Report.OwnRefusals
-}
-
-// refused names what the agent's own rules refused.
-func refused(t api.Task) string {
-	text := "refused by its own rules"
-	if names := t.Report.OwnRefused; len(names) > 0 {
-		text += ": " + api.Shorten(names[0], maxCall)
-	}
-	if more := ownRefusals(t) - 1; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
 }
 
 func badOutcome(t api.Task) api.TaskOutcome {
@@ -249,6 +241,9 @@ func result(t api.Task) string {
 	case api.OutcomeCheckFailed:
 		return "check failed"
 	case api.OutcomeNotMerged:
+		if t.Stranded() {
+			return api.BranchesText(t.Elsewhere)
+		}
 		if t.Code != "" {
 			return fmt.Sprintf("not merged (%s): %s", t.Code, named(t.Paths))
 		}
@@ -276,15 +271,4 @@ func result(t api.Task) string {
 		}
 	}
 	return string(t.Outcome)
-}
-
-func named(paths []string) string {
-	if len(paths) == 0 {
-		return "-"
-	}
-	out := strings.Join(paths[:min(len(paths), maxNamed)], ", ")
-	if more := len(paths) - maxNamed; more > 0 {
-		out += fmt.Sprintf(" and %d more", more)
-	}
-	return out
 }

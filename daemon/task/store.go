@@ -170,7 +170,7 @@ func (s *Store) write(n int, t api.Task) error {
 // note keeps the brief of a record. s.mu is held.
 func (s *Store) note(n int, t api.Task) {
 	if t.Via == "" {
-		s.briefs[n] = api.TaskBrief{ID: ID(s.Agent, n), State: t.State, Outcome: t.Outcome, Result: t.Result}
+		s.briefs[n] = api.TaskBrief{ID: ID(s.Agent, n), State: t.State, Outcome: t.Outcome, Result: t.Result, Elsewhere: t.Elsewhere}
 	}
 }
 

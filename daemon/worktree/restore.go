@@ -82,6 +82,9 @@ func (w *Workspace) Restore(ctx context.Context, ref, agent, branch string) (Wor
 	if err == nil {
 		err = w.refillNested(ctx, agent, t)
 	}
+	if err == nil {
+		err = w.restoreRefs(ctx, agent, t.Commit, t.Refs)
+	}
 	if err != nil {
 		// The saved work still exists; a half-filled worktree can be removed.
 		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"time"
 
 	"polis/daemon/api"
 	"polis/daemon/failpoint"
@@ -19,34 +18,6 @@ const (
 	stampFormat = "20060102T150405.000000Z"
 )
 
-// TrashRef is saved work.
-type TrashRef struct {
-	// Ref is refs/polis/trash/<agent>/<UTC time>; empty if there was nothing to save.
-	Ref    string
-	Commit string
-	Agent  string
-	Branch string // the branch of the work
-	Head   string // the commit of the worktree; empty if there was none
-	Time   time.Time
-	// Paths are the files that differ from Head, at most 100.
-	Paths []string
-	// Nested are directories with a git repository of their own, which a ref cannot contain. They are copied to
-	// a directory of the trash that belongs to the ref, from which Restore takes them.
-	Nested []string
-	// Large are files that are too large for git. Discard keeps the directory of such a worktree in the trash.
-	Large []string
-	// Torn are files that changed while they were read.
-	Torn []string
-}
-
-// Partial returns why not all of the worktree is saved; nil if it is.
-func (t TrashRef) Partial() error {
-	if len(t.Large) > 0 {
-		return fmt.Errorf("it holds files that are too large for git, or mostly holes: %q", t.Large[:min(len(t.Large), 10)])
-	}
-	return nil
-}
-
 // SaveOptions are the options of Save.
 type SaveOptions struct {
 	View
@@ -54,6 +25,11 @@ type SaveOptions struct {
 	Branch string
 	// Keep are further commits to keep (an agent's private stash).
 	Keep []string
+	// Refs are the refs that only the agent has, and Unread is the reason why they are not known.
+	Refs   map[string]string
+	Unread error
+	// Worktrees are the worktrees that the agent made itself.
+	Worktrees []string
 	// Ignored saves the ignored files, too; of those that the setup command made, what the agent has
 	// changed. Made saves all of these, for a worktree that does not share them.
 	Ignored, Made bool
@@ -199,11 +175,8 @@ func (s *saver) run(ctx context.Context) (TrashRef, error) {
 	if err != nil {
 		return TrashRef{}, fmt.Errorf("save the index: %w", err)
 	}
-	tips, err := s.w.tips(ctx, head, s.opt.Branch)
+	tips, err := s.w.keptTips(ctx, s.agent, head, s.opt, &s.out)
 	if err != nil {
-		return TrashRef{}, err
-	}
-	if tips, err = s.w.whole(ctx, s.agent, append(tips, s.opt.Keep...)); err != nil {
 		return TrashRef{}, err
 	}
 
@@ -211,7 +184,7 @@ func (s *saver) run(ctx context.Context) (TrashRef, error) {
 	if err != nil {
 		return TrashRef{}, err
 	}
-	if len(changed) == 0 && !inside {
+	if len(changed) == 0 && !inside && len(s.out.Objects)+len(s.out.Worktrees) == 0 && s.out.Unread == nil {
 		staged := true
 		if head != "" {
 			base, err := bare.Line(ctx, "rev-parse", "--verify", "--end-of-options", head+"^{tree}")

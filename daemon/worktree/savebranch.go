@@ -14,11 +14,9 @@ func (w *Workspace) saveBranch(ctx context.Context, agent string, opt SaveOption
 		return TrashRef{}, api.Errorf(api.CodeWorktreeFailed, "save the branch of %s in the trash: %w", agent, err)
 	}
 	bare, store := w.of(agent), w.store(agent)
-	tips, err := w.tips(ctx, "", opt.Branch)
+	var out TrashRef
+	tips, err := w.keptTips(ctx, agent, "", opt, &out)
 	if err != nil {
-		return fail(err)
-	}
-	if tips, err = w.whole(ctx, agent, append(tips, opt.Keep...)); err != nil {
 		return fail(err)
 	}
 	if len(tips) == 0 {
@@ -28,7 +26,7 @@ func (w *Workspace) saveBranch(ctx context.Context, agent string, opt SaveOption
 	if err != nil {
 		return fail(err)
 	}
-	out := TrashRef{Agent: agent, Branch: opt.Branch, Head: tips[0]}
+	out.Agent, out.Branch, out.Head = agent, opt.Branch, tips[0]
 	if ahead == 0 {
 		return out, nil
 	}

@@ -14,7 +14,7 @@ import (
 
 // describe is the message of a trash commit; parseMessage reads it back.
 func describe(t TrashRef, index string) string {
-	return fmt.Sprintf("polis: work of %s saved in the trash\n\nBranch: %s\nHead: %s\nIndex: %s\n", t.Agent, t.Branch, t.Head, index)
+	return fmt.Sprintf("polis: work of %s saved in the trash\n\nBranch: %s\nHead: %s\nIndex: %s\n%s", t.Agent, t.Branch, t.Head, index, refLines(t.Refs))
 }
 
 // parseMessage reads the fields of a trash commit's message.
@@ -95,5 +95,6 @@ func (w *Workspace) trashed(ctx context.Context, ref string) (TrashRef, string, 
 	if t.Branch, t.Head, index, err = parseMessage(message); err != nil {
 		return TrashRef{}, "", api.Errorf(api.CodeNotFound, "%s: %w", ref, err)
 	}
+	t.Refs = savedRefs(message)
 	return t, index, nil
 }

@@ -11,7 +11,7 @@ import (
 // attributes itself. Git usually sets the time instead of writing an object again, and maintenance
 // keeps objects with a recent time.
 func (g *Guard) freshen(path string) {
-	fd, err := unix.Openat2(g.roots[Route(path)], path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: resolve})
+	fd, err := unix.Openat2(g.roots[Route(path, g.cfg.Worktree)], path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: resolve})
 	if errors.Is(err, syscall.ENOENT) {
 		return
 	}

@@ -146,7 +146,7 @@ func (g *Guard) Close() error {
 }
 
 // Route implements fusefs.Guard.
-func (g *Guard) Route(path string) int { return Route(path) }
+func (g *Guard) Route(path string) int { return Route(path, g.cfg.Worktree) }
 
 // Read implements fusefs.Guard: what is visible may be read.
 func (g *Guard) Read(_ context.Context, c fusefs.Caller, op fusefs.Op, path string) syscall.Errno {

@@ -59,8 +59,8 @@ func (j *journal) close() error {
 	return j.f.Close()
 }
 
-func line(f *lockFile) string {
-	return fmt.Sprintf("%d %d %d.%09d %s\n", Route(f.path), f.made.ino, f.made.birth.Sec, f.made.birth.Nsec, f.path)
+func line(f *lockFile, own string) string {
+	return fmt.Sprintf("%d %d %d.%09d %s\n", Route(f.path, own), f.made.ino, f.made.birth.Sec, f.made.birth.Nsec, f.path)
 }
 
 // add records a lock file that exists now.
@@ -73,7 +73,7 @@ func (j *journal) add(g *Guard, f *lockFile) {
 	if j.size > maxJournal {
 		j.rewrite(g)
 	}
-	j.write(g, line(f))
+	j.write(g, line(f, g.cfg.Worktree))
 }
 
 // drop empties the journal when the last lock file is removed.
@@ -99,7 +99,7 @@ func (j *journal) rewrite(g *Guard) {
 	g.mu.Lock()
 	for _, f := range g.locks {
 		if !f.made.zero() && f.journaled() {
-			b.WriteString(line(f))
+			b.WriteString(line(f, g.cfg.Worktree))
 		}
 	}
 	g.mu.Unlock()

@@ -30,7 +30,7 @@ func (g *Guard) Keep(path string) fusefs.Keep {
 	if top == "objects" && !strings.HasPrefix(path, quarantine) {
 		return keepOfObjects(rest) // the daemon moves them when it publishes them
 	}
-	if Route(path) == 1 {
+	if Route(path, g.cfg.Worktree) == 1 {
 		return keepOwn
 	}
 	switch top {
@@ -103,11 +103,10 @@ func (g *Guard) keepOfWorktree(rest string) fusefs.Keep {
 	return keepOwn
 }
 
-// Lasts implements fusefs.WriteOnce: two agents that make the same object at the same time do not
-// replace each other's file.
+// Lasts implements fusefs.WriteOnce: two processes that make the same object at the same time do not replace each
+// other's file. git repack replaces a pack by one with the same name and so the same content.
 func (g *Guard) Lasts(path string) bool {
-	c := classify(path, g.cfg.Worktree)
-	return c == classObject || c == classPack
+	return classify(path, g.cfg.Worktree) == classObject
 }
 
 // Generation implements fusefs.CacheableGuard: the rules never change after New.

@@ -67,8 +67,8 @@ func TestKeepFollowsWhoCanChangeAName(t *testing.T) {
 		"worktrees/me/commondir":              keepFile,
 		"worktrees/me/MERGE_HEAD":             keepOwn,
 		"worktrees/me/rebase-merge/done":      keepOwn,
-		"worktrees/other":                     0,
-		"worktrees/other/HEAD":                0,
+		"worktrees/other":                     keepOwn, // if the agent made it
+		"worktrees/other/HEAD":                keepOwn,
 	} {
 		require.Equal(t, want, g.Keep(path), "%q", path)
 	}

@@ -83,7 +83,7 @@ func privateLock(path string) bool {
 		return false
 	}
 	switch part[0] {
-	case "config.lock", "refs":
+	case "config.lock", "refs", "worktrees":
 		return true
 	case "info":
 		return len(part) == 2

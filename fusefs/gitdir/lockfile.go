@@ -152,7 +152,7 @@ func (g *Guard) forget(f *lockFile) {
 }
 
 // renameLock moves a lock and its process to another name: gc writes gc.pid.lock and renames it to
-// gc.pid.
+// gc.pid, and repack renames a pack before it gets its last name.
 func (g *Guard) renameLock(f *lockFile, to string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -160,6 +160,10 @@ func (g *Guard) renameLock(f *lockFile, to string) {
 		return
 	}
 	delete(g.locks, f.path)
+	if f.temp {
+		delete(g.made, f.path)
+		g.made[to] = true
+	}
 	f.path = to
 	g.locks[to] = f
 }

@@ -26,6 +26,8 @@ func (g *Guard) move(c fusefs.Caller, op fusefs.Op, from, to fusefs.Target) (fus
 	switch {
 	case g.crosses(from.Path, to.Path):
 		return refuse(to.Path, hintOdd)
+	case quarantineOf(from.Path) != "" || quarantineOf(to.Path) != "":
+		return g.moveQuarantined(c, op, from, to, b)
 	case a == classPrivate && b == classPrivate:
 		t := &ticket{g: g, ends: lock}
 		if lock != nil && lock.lock.Level == level.Exclusive && to.Path == "gc.pid" {
@@ -34,8 +36,16 @@ func (g *Guard) move(c fusefs.Caller, op fusefs.Op, from, to fusefs.Target) (fus
 		return t, 0
 	case op == fusefs.OpRename && a == classWorktree && b == classWorktree:
 		return &ticket{g: g, ends: lock}, 0
+	case op == fusefs.OpRename && a == classTemp && b == classTemp && lock != nil && !g.loose(to.Path):
+		if t, ok := g.renameTemp(from.Path, to.Path, lock); ok {
+			return t, 0
+		}
+		return refuse(to.Path, hintObject)
 	case a == classTemp && (b == classObject || b == classPack) && g.mine(from.Path):
-		return hold()
+		if t, ok := g.holdAlone(from.Path, lock); ok {
+			return t, 0
+		}
+		return refuse(to.Path, hintLost)
 	case op != fusefs.OpRename:
 	case a == classRefLock && b == classRef && refName(from.Path) == to.Path && lock != nil:
 		if to.Path == g.cfg.Target {

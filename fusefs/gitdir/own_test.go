@@ -120,3 +120,36 @@ func TestPacksAreTheAgentsOwnUntilARefLeadsToThem(t *testing.T) {
 	r.must(t1, "git checkout -q --detach "+first+" && git branch -D first last && git fetch -q "+donor+" 'refs/tags/v9:refs/tags/v9'")
 	r.must(r.bare, "git fsck --full --strict")
 }
+
+// TestWhatIsPublishedFromAQuarantineHasOneName: a second name or an open descriptor would change the object later.
+func TestWhatIsPublishedFromAQuarantineHasOneName(t *testing.T) {
+	r := newRepo(t, "sha1")
+	tree, m, _ := r.agent("a1")
+	id := r.must(tree, "echo pushed | git hash-object -w --stdin")
+	id = id[:40]
+	object := "objects/" + id[:2] + "/" + id[2:]
+	q := "objects/tmp_objdir-incoming-1"
+	r.must(m, "mkdir "+q+" && cat "+object+" >"+q+"/o && cat "+object+" >hooks/o && rm -f "+object)
+	for what, line := range map[string]string{
+		"a second name there":        "ln " + q + "/o " + q + "/p",
+		"a second name elsewhere":    "ln " + q + "/o hooks/p",
+		"a name of another file":     "ln hooks/o " + q + "/p",
+		"a file from elsewhere":      "mv hooks/o " + q + "/p",
+		"another name of itself":     "mv " + q + " objects/tmp_objdir-2",
+		"a directory from elsewhere": "mkdir hooks/d && mv -T hooks/d objects/tmp_objdir-3",
+		"another content":            "echo x >" + q + "/x && mkdir -p objects/" + id[:2] + " && mv " + q + "/x " + object,
+		"open for writing":           "exec 3>>" + q + "/o; mkdir -p objects/" + id[:2] + "; mv -n " + q + "/o " + object + " && test -e " + object,
+	} {
+		_, err := run(t, m, "sh", "-c", "set -e; "+line)
+		require.Error(t, err, what)
+	}
+	r.must(m, "mv "+q+"/o "+object+"; ! echo x >>"+object)
+	require.Equal(t, "pushed", r.must(tree, "git cat-file -p "+id))
+	// A pack with two temporary names would stay writable.
+	r.must(m, "cat "+object+" >objects/tmp_obj_1 && rm -f "+object+" && ln objects/tmp_obj_1 "+object)
+	for _, to := range []string{"objects/pack/tmp_pack_1", "objects/tmp_obj_2"} {
+		_, err := run(t, m, "sh", "-c", "mv objects/tmp_obj_1 "+to+" && echo x >>"+to)
+		require.Error(t, err, to)
+	}
+	require.Equal(t, "pushed", r.must(tree, "git cat-file -p "+id))
+}

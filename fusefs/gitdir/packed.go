@@ -56,7 +56,7 @@ func (g *Guard) exists(path string) bool {
 
 // loose reports whether a file of that name exists, or can exist.
 func (g *Guard) loose(path string) bool {
-	fd, err := unix.Openat2(g.roots[Route(path)], path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: resolve})
+	fd, err := unix.Openat2(g.roots[Route(path, g.cfg.Worktree)], path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: resolve})
 	if err == nil {
 		var st unix.Stat_t
 		err = unix.Fstat(fd, &st)

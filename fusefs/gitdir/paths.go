@@ -35,27 +35,37 @@ var kinds = map[string]bool{"heads": true, "tags": true, "notes": true, "remotes
 
 // Route returns the backing root of a path: 1 for the agent's own files. These include the agent's
 // objects until a ref reaches them (see Publish). Git reads published objects from elsewhere,
-// through objects/info/alternates.
-func Route(path string) int {
+// through objects/info/alternates. own is the name of the agent's worktree: the others of the shared root are hidden,
+// and those that the agent makes itself (git worktree add) are its own files.
+func Route(path, own string) int {
 	top, rest, _ := strings.Cut(path, "/")
 	switch {
 	case path == "" || shared[top] && rest == "":
 		return 0
 	case !shared[top]:
 		return 1
-	case isStash(path):
+	case privateRef(path):
 		return 1
+	case top == "worktrees" && rest != "":
+		if name, _, _ := strings.Cut(rest, "/"); name != own {
+			return 1
+		}
 	}
 	return 0
 }
 
-// quarantine is the prefix of the directories in which git keeps objects that it may discard
-// (tmp-objdir.h in git's sources). Each agent has its own.
-const quarantine = "objects/tmp_objdir-"
-
-func isStash(path string) bool {
-	p := strings.TrimSuffix(strings.TrimPrefix(path, "logs/"), ".lock")
-	return p == "refs/stash"
+// privateRef reports whether a path is a ref, its lock or its log, or a directory of refs, in a namespace that
+// is the agent's own: all but those of branches, tags, notes and remotes, which agents share, and those of polis.
+// So refs/stash, refs/original, refs/replace and what tools keep in namespaces of theirs reach nobody else.
+func privateRef(path string) bool {
+	rest, ok := strings.CutPrefix(strings.TrimPrefix(path, "logs/"), "refs/")
+	if !ok {
+		return false
+	}
+	space, _, _ := strings.Cut(rest, "/")
+	space = strings.TrimSuffix(space, ".lock")
+	// git renames the reflog of a branch to logs/refs/.tmp-renamed-log while it renames the branch.
+	return space != "" && space[0] != '.' && !kinds[space] && space != "polis"
 }
 
 // classify returns the class of a path of the shared root. own is the name of the agent's
@@ -65,7 +75,7 @@ func classify(path, own string) class {
 	if part[0] == "objects" && !strings.HasPrefix(path, quarantine) {
 		return classifyObject(part)
 	}
-	if Route(path) == 1 {
+	if Route(path, own) == 1 {
 		return classPrivate
 	}
 	if skeleton(part) {
@@ -125,10 +135,9 @@ func classifyObject(part []string) class {
 	return classForeign
 }
 
-// classifyPack returns the class of the names that git's index-pack and bulk-checkin.c make. The
-// names of repack are refused: only the daemon repacks.
+// classifyPack returns the class of the names that git's index-pack, bulk-checkin.c and repack make.
 func classifyPack(name string) class {
-	for _, p := range []string{"tmp_pack_", "tmp_idx_", "tmp_rev_"} {
+	for _, p := range []string{"tmp_pack_", "tmp_idx_", "tmp_rev_", ".tmp-"} {
 		if strings.HasPrefix(name, p) {
 			return classTemp
 		}
@@ -217,7 +226,7 @@ func isHex(s string) bool {
 func (g *Guard) Visible(path string, _ bool) bool {
 	if rest, ok := strings.CutPrefix(path, "worktrees/"); ok {
 		name, _, _ := strings.Cut(rest, "/")
-		return name == g.cfg.Worktree
+		return name == g.cfg.Worktree || g.cfg.PrivateFD != 0 // then the others are the agent's own
 	}
 	for _, p := range []string{"refs/polis", "logs/refs/polis"} {
 		if path == p || strings.HasPrefix(path, p+"/") {

@@ -11,6 +11,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// ownConfig is what the configuration of an agent has besides that of the repository: git gc packs the agent's
+// own objects, and leaves refs, reflogs and worktrees, which agents share, and what nothing reaches any more. A push into
+// the repository unpacks its objects.
+const ownConfig = `[core]
+	createObject = rename
+[gc]
+	auto = 0
+	packRefs = false
+	reflogExpire = never
+	reflogExpireUnreachable = never
+	pruneExpire = never
+	worktreePruneExpire = never
+	writeCommitGraph = false
+	cruftPacks = false
+[repack]
+	updateServerInfo = false
+[receive]
+	unpackLimit = 1000000
+[maintenance]
+	auto = false
+`
+
 // maxConfig is the largest configuration that is copied, in bytes.
 const maxConfig = 1 << 20
 
@@ -34,7 +56,7 @@ func Prepare(private, bare, more string, published []string, uid, gid int) error
 	if err := errors.Join(root.Lchown(".", uid, gid), root.Chmod(".", 0o700)); err != nil {
 		return fmt.Errorf("private git directory: %w", err)
 	}
-	for _, d := range []string{"hooks", "info", "refs", "logs", "logs/refs", "modules", "rr-cache", "objects", "objects/pack"} {
+	for _, d := range []string{"hooks", "info", "refs", "logs", "logs/refs", "modules", "worktrees", "rr-cache", "objects", "objects/pack"} {
 		err := root.Mkdir(d, 0o755)
 		if err == nil {
 			err = root.Lchown(d, uid, gid)
@@ -59,7 +81,7 @@ func Prepare(private, bare, more string, published []string, uid, gid int) error
 	if !strings.HasSuffix(config, "\n") {
 		config += "\n"
 	}
-	config += "[core]\n\tcreateObject = rename\n[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n" + more
+	config += ownConfig + more
 	for name, text := range map[string]string{"config": config, "info/exclude": excluded} {
 		if err := seed(root, name, text, uid, gid); err != nil {
 			return fmt.Errorf("private git directory: %w", err)

@@ -53,7 +53,8 @@ func (g *Guard) Publish(ctx context.Context, c fusefs.Caller, oldPath, newPath s
 	}
 	switch what {
 	case classObject, classPack:
-		if g.exists(newPath) {
+		// git repack replaces a pack that has the same objects. Its name is that of its content.
+		if what == classObject && g.exists(newPath) {
 			return syscall.EEXIST
 		}
 		size, err := sizeOf(content)

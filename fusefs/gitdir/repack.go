@@ -38,6 +38,9 @@ func (g *Guard) checkPacked(ctx context.Context, a at) error {
 		if !refFormat(name) {
 			return fmt.Errorf("packed-refs has %q, which is no name of a ref", name)
 		}
+		if privateRef(name) {
+			return fmt.Errorf("packed-refs is shared, and %s is only this agent's: git pack-refs without --all leaves it", name)
+		}
 		if g.owns(name) {
 			// The ref's own file was checked when it was made.
 			hash, _, _ := strings.Cut(v, "^")

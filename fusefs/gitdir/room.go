@@ -26,7 +26,7 @@ func (g *Guard) Counted(path string, n int) {
 	if g.cfg.Counted == nil {
 		return
 	}
-	if Route(path) == 1 || classify(path, g.cfg.Worktree) == classWorktree {
+	if Route(path, g.cfg.Worktree) == 1 || classify(path, g.cfg.Worktree) == classWorktree {
 		g.cfg.Counted(n)
 	}
 }

@@ -16,8 +16,8 @@ const (
 	hintName    = "this name would stand for the work of others; use another one"
 	hintRemote  = "what is known of remotes is written by those who may fetch: git.remote in polisd.toml"
 	hintObject  = "objects can be added, never changed or removed"
-	hintPack    = "packing the repository is the daemon's; objects, and packs that git receives, can be added"
-	hintForeign = "this part of the git directory is shared and read-only"
+	hintPack    = "packing the shared objects is the daemon's; objects, packs that git receives, and packs of your own objects can be added"
+	hintForeign = "this part of the git directory is shared and read-only; an agent has branches, tags and notes of its own, and refs in all other namespaces"
 	hintLost    = "the lock was given to others meanwhile: it was kept for too long, or the lock server was away"
 	hintReader  = "you are read-only: git can show, compare and search here, and changes nothing; a clone in $HOME or /tmp can be changed"
 	hintOdd     = "links and special files are not allowed in the shared git directory"
@@ -42,6 +42,9 @@ func (g *Guard) Write(ctx context.Context, c fusefs.Caller, op fusefs.Op, target
 		return nil, g.deny(c, op, targets[0].Path, "UNDECLARED_WRITE", hintForeign)
 	case fusefs.OpExchange, fusefs.OpSymlink, fusefs.OpMknod, fusefs.OpTmpfile:
 		for _, t := range targets {
+			if op == fusefs.OpExchange && quarantineOf(t.Path) != "" {
+				return nil, g.deny(c, op, t.Path, "UNDECLARED_WRITE", hintOdd) // as for moves
+			}
 			if classify(t.Path, g.cfg.Worktree) != classPrivate && (op != fusefs.OpSymlink || !g.submodule(t.Path)) {
 				return nil, g.deny(c, op, t.Path, "UNDECLARED_WRITE", hintOdd)
 			}
@@ -107,6 +110,9 @@ func (g *Guard) single(c fusefs.Caller, op fusefs.Op, t fusefs.Target) syscall.E
 	removes := op == fusefs.OpUnlink || op == fusefs.OpRmdir
 	switch classify(path, g.cfg.Worktree) {
 	case classPrivate, classWorktree:
+		if quarantineOf(path) != "" && g.busyMoving(path) {
+			return refuse(hintObject)
+		}
 		return g.room(c, op, path)
 	case classSkeleton:
 		if op == fusefs.OpMkdir {
@@ -116,6 +122,9 @@ func (g *Guard) single(c fusefs.Caller, op fusefs.Op, t fusefs.Target) syscall.E
 	case classObjectDir:
 		if op == fusefs.OpMkdir {
 			return 0
+		}
+		if op == fusefs.OpRmdir {
+			return syscall.ENOTEMPTY // git prune tries this, and is not disturbed
 		}
 		return refuse(hintObject)
 	case classTemp:
@@ -132,6 +141,9 @@ func (g *Guard) single(c fusefs.Caller, op fusefs.Op, t fusefs.Target) syscall.E
 		if op == fusefs.OpSetattr {
 			return syscall.EACCES // freshening, as below
 		}
+		if op == fusefs.OpUnlink {
+			return 0 // as below
+		}
 		return refuse(hintObject)
 	case classObject:
 		if op == fusefs.OpSetattr {
@@ -139,6 +151,9 @@ func (g *Guard) single(c fusefs.Caller, op fusefs.Op, t fusefs.Target) syscall.E
 			// the object again. This is not recorded as a refusal.
 			g.freshen(path)
 			return syscall.EACCES
+		}
+		if op == fusefs.OpUnlink {
+			return 0 // git gc and git prune: these are the agent's own objects, which no shared ref reaches
 		}
 		return refuse(hintObject)
 	case classRef:
@@ -158,7 +173,7 @@ func (g *Guard) single(c fusefs.Caller, op fusefs.Op, t fusefs.Target) syscall.E
 	case classPacked:
 		return refuse("packed-refs is replaced as a whole, and only where your own refs differ")
 	}
-	if op == fusefs.OpRmdir && path == "worktrees/"+g.cfg.Worktree {
+	if op == fusefs.OpRmdir && (path == "worktrees" || path == "worktrees/"+g.cfg.Worktree) {
 		return syscall.ENOTEMPTY // git tries this when the last file below a name is removed
 	}
 	if strings.HasPrefix(path, "objects/pack") {

@@ -128,7 +128,7 @@ func (f *lockFile) goneWait() time.Duration {
 
 // clear removes the file, then releases the lock, so that the next holder does not find the file.
 func (g *Guard) clear(f *lockFile, why string) {
-	path, err := removeIf(g.roots[Route(f.path)], f.path, f.made)
+	path, err := removeIf(g.roots[Route(f.path, g.cfg.Worktree)], f.path, f.made)
 	f.release()
 	g.journal.drop(g)
 	if err != nil {
