@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -163,17 +164,18 @@ func (t worktrees) Ensure(ctx context.Context, a *agent.Agent) error {
 	// Starting git is most of the cost: the project is read in parallel.
 	var project sync.WaitGroup
 	var remotes []agent.Remote
-	var rerr error
+	var rerr, herr error
 	inspect := repo{w}.inspectOnce()
 	project.Go(func() {
 		var p *worktree.Project
 		if p, rerr = inspect(ctx); p != nil && rerr == nil {
 			a.Identity.Name, a.Identity.Email, remotes, rerr = repo{w}.ofProject(ctx, p)
+			herr = t.findHooks(ctx, a, p)
 		}
 	})
 	err := t.make(ctx, w, a, inspect)
 	project.Wait()
-	if err != nil {
+	if err = cmp.Or(err, herr); err != nil {
 		return err
 	}
 	if rerr != nil {

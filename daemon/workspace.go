@@ -150,7 +150,7 @@ func (d *Daemon) up(ctx context.Context, req api.UpRequest, progress func(string
 			resp.Workspace = v
 		}
 	}
-	resp.Warnings = append(resp.Warnings, placement.PlainWarnings(info, w.agents.AsUser, w.agents.UID)...)
+	resp.Warnings = append(resp.Warnings, append(placement.PlainWarnings(info, w.agents.AsUser, w.agents.UID), w.ownersNotices(ctx)...)...)
 	return resp, nil
 }
 

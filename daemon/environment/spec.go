@@ -215,7 +215,8 @@ func (b *Builder) addGit(spec *wire.Spec, a *agent.Agent, c config.Config) {
 		published = ws.Root.Published()
 	}
 	id := rules.Identity.For(k.Name)
-	spec.GitConfig = gitConfig(id, remotes, published)
+	spec.Hooks = hooksOf(a, rules)
+	spec.GitConfig = gitConfig(id, remotes, published, spec.Hooks.Config())
 	name, email := identity(a)
 	spec.FullName, spec.Email = cmp.Or(id.Name, name), cmp.Or(id.Email, email)
 	spec.GitRemotes = !k.ReadOnly && rules.Remote.Allows(config.RemoteFetch) && !a.OfAgent()
@@ -227,6 +228,17 @@ func (b *Builder) addGit(spec *wire.Spec, a *agent.Agent, c config.Config) {
 		}
 	}
 	spec.GitBytes, spec.GitMemory = int64(c.Limits.GitObjectsMB)<<20, int64(c.Limits.GitMemoryMB)<<20
+}
+
+// hooksOf returns the git hooks of the project, as the agent has them.
+func hooksOf(a *agent.Agent, rules config.GitRules) *wire.GitHooks {
+	found := a.Hooks.Load()
+	if found == nil {
+		return nil
+	}
+	h := *found
+	h.Run = rules.Hooks == config.HooksRun
+	return &h
 }
 
 // made returns the names that the setup command made for a worktree.

@@ -8,6 +8,8 @@ func gitTables() []Table {
 			Values: []string{"none", "fetch", "push"}},
 		{Name: "branches", Text: "Patterns of further branches of remotes that may be pushed to; `*` does not match a slash.", Example: `["release/*"]`},
 		{Name: "ask", Text: `Operations that need a person's approval each time, of those that ` + "`remote`" + ` allows: "fetch", "push" or both.`, Example: `["push"]`},
+		{Name: "hooks", Text: `Whether the git hooks of the project run when agents commit: those in .git/hooks, or in the directory of the repository that core.hooksPath of its owner names. ` +
+			`With "run" they run in the sandbox of the agent, with its rights, from its next start on. They never run on the host. See docs/concepts.md, Git.`, Values: []string{"off", "run"}},
 	}}, {Name: "git.identity", Text: "The author of agents' commits. In the agent's worktree it overrides all other configuration. It does not apply to other repositories. " +
 		"A missing key is taken from the project, or its owner. A base type may have an `identity` too.", Keys: []Key{
 		{Name: "name", Text: "The name; {agent} stands for the agent's name.", Default: "of the project", Example: `"{agent} (agent)"`},

@@ -72,6 +72,8 @@ type Spec struct {
 	GitRemotes bool `json:"git_remotes,omitempty"`
 	// GitConfig is the text of a git configuration for the agent's worktree.
 	GitConfig string `json:"git_config,omitempty"`
+	// Hooks are the git hooks of the project; nil: it has none.
+	Hooks *GitHooks `json:"hooks,omitempty"`
 	// FullName and Email are the identity of the sandbox's user. git uses them unless a
 	// configuration sets another identity.
 	FullName string `json:"full_name,omitempty"`
