@@ -36,7 +36,7 @@ func (t worktrees) findHooks(ctx context.Context, a *agent.Agent, p *worktree.Pr
 	return nil
 }
 
-// ownersNotices tells people what the git of the project's owner does that agents' git and merges do not.
+// ownersNotices reports what the git of the project's owner does that agents' git and merges do not.
 func (w *workspace) ownersNotices(ctx context.Context) (notices []string) {
 	if !w.agents.Git {
 		return nil
@@ -54,7 +54,7 @@ func (w *workspace) ownersNotices(ctx context.Context) (notices []string) {
 	if h != nil {
 		h.Run = c.Git.Hooks == config.HooksRun
 	}
-	for _, text := range []string{githooks.Notice(h), githooks.SignNotice(s, false)} {
+	for _, text := range []string{githooks.Notice(h), githooks.SignNotice(s, w.mustSign())} {
 		if text != "" {
 			notices = append(notices, text)
 		}

@@ -26,10 +26,8 @@ func (h mergeHost) Prepare(ctx context.Context, e api.QueueEntry) (queue.Job, er
 	if err != nil {
 		return queue.Job{}, err
 	}
-	req := merge.Request{Agent: e.Agent, Branch: b.Name, Message: e.Message, Rules: rules, AcceptProtected: e.AcceptProtected, Head: e.Head}
-	if key := h.w.d.live().Git.Trailer; key != "" {
-		req.Trailer = key + ": " + e.Agent
-	}
+	req := merge.Request{Agent: e.Agent, Branch: b.Name, Message: e.Message, Rules: rules, AcceptProtected: e.AcceptProtected, Head: e.Head,
+		Trailer: h.w.d.trailer(e.Agent), Signed: e.Signed, MustSign: h.w.mustSign()}
 	h.w.d.beforeMerge(ctx, h.w, e)
 	return queue.Job{Request: req, Known: b.Merged}, nil
 }

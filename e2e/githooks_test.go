@@ -82,7 +82,7 @@ func TestGitHooksOfTheProjectRunForAgents(t *testing.T) {
 			d.must("merge", "alice")
 			require.NoFileExists(t, "/tmp/polis-e2e-hook-ran")
 			d.sh("alice", "for f in $(find /run/polis/hooks -type f 2>/dev/null); do if echo : > $f; then exit 1; fi; done 2>/dev/null")
-			// One that has them off is told so.
+			// One that has them off gets a warning.
 			plain := d.add("plain")
 			require.Len(t, plain.Warnings, 1)
 			require.Contains(t, plain.Warnings[0], "git hooks in "+c.dir+" (")

@@ -5,7 +5,7 @@ import (
 	"polis/daemon/githooks"
 )
 
-// hooksWarning tells people that git hooks of the project do not run for the agent. rule is git.hooks.
+// hooksWarning reports that git hooks of the project do not run for the agent. rule is git.hooks.
 func hooksWarning(a *Agent, rule string) []string {
 	found := a.Hooks.Load()
 	if found == nil {

@@ -157,6 +157,8 @@ type UpRequest struct {
 	// AdoptGit takes the .git that a plain directory has now for the project's
 	// own. Agents could write there: the caller has checked its config and hooks.
 	AdoptGit bool `json:"adopt_git,omitempty"`
+	// Clone makes a clone of a bare repository that has worktrees, which is refused otherwise.
+	Clone bool `json:"clone,omitempty"`
 }
 
 // UpResponse answers UpRequest.
@@ -164,6 +166,8 @@ type UpResponse struct {
 	Workspace Workspace `json:"workspace"`
 	Created   bool      `json:"created"`
 	Warnings  []string  `json:"warnings,omitempty"`
+	// ClonedFrom is the bare repository that the project is a new clone of.
+	ClonedFrom string `json:"cloned_from,omitempty"`
 }
 
 // AddRequest adds an agent.
@@ -238,6 +242,9 @@ type MergeRequest struct {
 	// Head is the full id of the commit that the branch must be at: what the person
 	// has read. Empty: any commit.
 	Head string `json:"head,omitempty"`
+	// Sign returns what a person signs, and merges nothing. Signed is the raw commit that was signed.
+	Sign   bool   `json:"sign,omitempty"`
+	Signed []byte `json:"signed,omitempty"`
 }
 
 // MergeResponse is a merge that happened.
@@ -258,6 +265,8 @@ type MergeResponse struct {
 	// Removed: the agent was removed afterwards.
 	Removed bool   `json:"removed,omitempty"`
 	Log     string `json:"log,omitempty"` // what the check printed
+	// ToSign is the answer to MergeRequest.Sign.
+	ToSign *ToSign `json:"to_sign,omitempty"`
 }
 
 // ProtectedPath is a path that a person has to accept.

@@ -7,7 +7,7 @@ import (
 	"polis/daemon/shim/wire"
 )
 
-// Notice tells people that hooks of the project do not run; "" if all of them run, or there are none.
+// Notice reports that hooks of the project do not run; "" if all of them run, or there are none.
 func Notice(h *wire.GitHooks) string {
 	switch {
 	case h == nil || h.Runs():
@@ -22,7 +22,7 @@ func Notice(h *wire.GitHooks) string {
 	return fmt.Sprintf(`git hooks in %s (%s) do not run for agents and merges; [git] hooks = "run" in polisd.toml runs them in the agents' sandboxes, and merge.check runs a command on the result of each merge`, dir, strings.Join(h.Names, ", "))
 }
 
-// SignNotice tells people that the commits of agents and merges are not signed, though the owner's are; "" if that is
+// SignNotice reports that the commits of agents and merges are not signed, though the owner's are; "" if that is
 // not so, or merges wait for a signature.
 func SignNotice(s Settings, required bool) string {
 	if !s.Signs || required {

@@ -77,22 +77,26 @@ func (m *Merger) put(ctx context.Context, req Request, target, top string) Item 
 		ctx = m.Charge(ctx, req.Agent)
 	}
 	if it.Result, it.Err = m.prepare(ctx, req, target, top); it.Err == nil {
-		it.Err = m.commit(ctx, req, &it.Result)
+		it.Err = m.conclude(ctx, req, &it.Result)
 	}
 	return it
 }
 
+// message is that of the merge commit of a request.
+func (m *Merger) message(ctx context.Context, req Request, target string) (string, error) {
+	if strings.TrimSpace(req.Message) != "" {
+		return m.trailer(ctx, req.Message, req.Trailer)
+	}
+	message := fmt.Sprintf("Merge branch '%s' into %s\n", req.Branch, target)
+	if req.Trailer != "" { // git is not needed to find the trailers of our own text
+		message += "\n" + req.Trailer + "\n"
+	}
+	return message, nil
+}
+
 // commit makes the merge commit of a result.
 func (m *Merger) commit(ctx context.Context, req Request, res *Result) error {
-	message := req.Message
-	if strings.TrimSpace(message) == "" {
-		message = fmt.Sprintf("Merge branch '%s' into %s\n", req.Branch, res.Target)
-		if req.Trailer != "" { // git is not needed to find the trailers of our own text
-			message += "\n" + req.Trailer + "\n"
-		}
-		req.Trailer = ""
-	}
-	message, err := m.trailer(ctx, message, req.Trailer)
+	message, err := m.message(ctx, req, res.Target)
 	if err != nil {
 		return err
 	}
