@@ -1,15 +1,43 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
+	"errors"
 
 	"polis/daemon/agent"
 	"polis/daemon/api"
+	"polis/daemon/check"
 	"polis/daemon/config"
 	"polis/daemon/githooks"
 	"polis/daemon/shim/wire"
 	"polis/daemon/worktree"
 )
+
+// projectOf is a project for package githooks.
+func projectOf(p *worktree.Project) githooks.Project {
+	return githooks.Project{Repo: p.Repo, Path: p.Path, UID: p.Owner.UID, GID: p.Owner.GID, Open: p.Open}
+}
+
+// mergeHooks returns the git hooks that run for a merge.
+func (w *workspace) mergeHooks(ctx context.Context) (*check.Hooks, error) {
+	p, err := w.git.Project(ctx)
+	if err != nil || p == nil {
+		return nil, cmp.Or(err, errNoProject)
+	}
+	found, _, err := hooksOf(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	h := &check.Hooks{Bare: w.git.Bare(), Found: found}
+	if h.Target, err = w.git.Target(ctx); err != nil {
+		return nil, err
+	}
+	h.Source, err = projectOf(p).Source()
+	return h, err
+}
+
+var errNoProject = errors.New("the project is no git repository any more")
 
 // hooksOf returns the git hooks that the owner's git runs in the project, and the settings that name them.
 func hooksOf(ctx context.Context, p *worktree.Project) (*wire.GitHooks, githooks.Settings, error) {
@@ -17,7 +45,7 @@ func hooksOf(ctx context.Context, p *worktree.Project) (*wire.GitHooks, githooks
 	if err != nil {
 		return nil, s, err
 	}
-	h, err := githooks.Find(ctx, githooks.Project{Repo: p.Repo, Path: p.Path, UID: p.Owner.UID, GID: p.Owner.GID, Open: p.Open}, s)
+	h, err := githooks.Find(ctx, projectOf(p), s)
 	return h, s, err
 }
 

@@ -37,7 +37,7 @@ func (h mergeHost) BatchMerger() (*queue.BatchMerger, int) {
 	c := h.w.d.live()
 	rules := c.MergeRules(h.w.agents.Name)
 	l := &queue.BatchMerger{Merges: recordedMerges{h.w.merger, h.w.d}, Patience: lockPatience}
-	if *rules.Check != "" {
+	if *rules.Check != "" || *rules.Hooks {
 		l.Check = h.w.checker(rules)
 	}
 	return l, *rules.Batch

@@ -4,14 +4,15 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"polis/daemon/api"
 	"polis/daemon/client"
-	"polis/fusefs/fdtree"
 )
 
 // signTries bounds how often a merge is signed again because the target or the branch moved meanwhile.
@@ -54,7 +55,7 @@ func signCommit(ctx context.Context, s api.ToSign) (raw []byte, err error) {
 	if err != nil {
 		return nil, api.Errorf(api.CodeInternal, "sign the merge: %w", err)
 	}
-	defer func() { err = errors.Join(err, fdtree.Cleanup(scratch)) }()
+	defer func() { err = errors.Join(err, removeScratch(scratch)) }()
 	objects := filepath.Join(scratch, "objects")
 	if err := os.Mkdir(objects, 0o700); err != nil {
 		return nil, api.Errorf(api.CodeInternal, "sign the merge: %w", err)
@@ -84,6 +85,19 @@ func signCommit(ctx context.Context, s api.ToSign) (raw []byte, err error) {
 	}
 	text, err := git(nil, "cat-file", "commit", strings.TrimSpace(id))
 	return []byte(text), err
+}
+
+// removeScratch removes the directory, in which git made files and directories of the caller's.
+func removeScratch(dir string) error {
+	var all []string
+	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		all = append(all, path)
+		return err
+	})
+	for _, path := range slices.Backward(all) {
+		err = errors.Join(err, os.Remove(path))
+	}
+	return err
 }
 
 // signOutput returns the output of a command of git.

@@ -30,6 +30,8 @@ type MergeRules struct {
 	Check *string `toml:"check"`
 	// Sign has merges wait for the signature of a person.
 	Sign *bool `toml:"sign"`
+	// Hooks runs the hooks of the project for merges, before Check.
+	Hooks *bool `toml:"hooks"`
 	// CheckTimeout bounds it.
 	CheckTimeout *setting.Duration `toml:"check_timeout"`
 	// CheckMemoryMB is its memory limit; 0: that of an agent.
@@ -73,8 +75,8 @@ const (
 
 func defaultMerge() Merge {
 	auto, remove, check, limit, mem, batch := true, false, "", setting.Duration(10*time.Minute), 0, 16
-	start, rework, sign := OnStartUpdate, api.ReworkOffer, false
-	return Merge{MergeRules: MergeRules{AutoMerge: &auto, Sign: &sign, RemoveAfter: &remove, Check: &check, CheckTimeout: &limit, CheckMemoryMB: &mem, Batch: &batch, OnStart: &start, Rework: &rework, Protected: []string{ProtectedDefault}}}
+	start, rework, sign, hooks := OnStartUpdate, api.ReworkOffer, false, false
+	return Merge{MergeRules: MergeRules{AutoMerge: &auto, Sign: &sign, Hooks: &hooks, RemoveAfter: &remove, Check: &check, CheckTimeout: &limit, CheckMemoryMB: &mem, Batch: &batch, OnStart: &start, Rework: &rework, Protected: []string{ProtectedDefault}}}
 }
 
 // MergeRules returns what counts for a workspace; no field is nil.
@@ -82,6 +84,7 @@ func (c *Config) MergeRules(workspace string) MergeRules {
 	r, of := c.Merge.MergeRules, c.Merge.Workspaces[workspace]
 	r.AutoMerge, r.Check, r.CheckTimeout = first(of.AutoMerge, r.AutoMerge), first(of.Check, r.Check), first(of.CheckTimeout, r.CheckTimeout)
 	r.RemoveAfter, r.Sign = first(of.RemoveAfter, r.RemoveAfter), first(of.Sign, r.Sign)
+	r.Hooks = first(of.Hooks, r.Hooks)
 	r.CheckMemoryMB, r.Batch = first(of.CheckMemoryMB, r.CheckMemoryMB), first(of.Batch, r.Batch)
 	r.OnStart, r.Rework = first(of.OnStart, r.OnStart), first(of.Rework, r.Rework)
 	if of.Protected != nil {

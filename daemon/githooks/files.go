@@ -36,6 +36,29 @@ type Source struct {
 	Readable func(path string) bool
 }
 
+// Source opens where the files of the hooks are. Each path of the checkout is readable.
+func (p Project) Source() (Source, error) {
+	s := Source{Path: p.Path, UID: p.UID, GID: p.GID, Readable: func(string) bool { return true }}
+	var err error
+	if s.Tree, err = p.Open(); err != nil {
+		return s, err
+	}
+	err = asuser.Do(p.UID, p.GID, func() error {
+		dir, err := commonDir(p.Repo.Dir)
+		if err == nil {
+			s.Git, err = os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY, 0)
+		}
+		return err
+	})
+	if err != nil {
+		return s, errors.Join(err, s.Tree.Close())
+	}
+	return s, nil
+}
+
+// Close closes the directories.
+func (s Source) Close() error { return errors.Join(s.Tree.Close(), s.Git.Close()) }
+
 // Files reads the directory with the hooks, as the owner of the project. A hook that cannot be given to the agent is a
 // script in its place that fails with the reason: no hook is left out silently.
 func (s Source) Files(h *wire.GitHooks) ([]File, error) {

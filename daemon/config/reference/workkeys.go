@@ -25,6 +25,7 @@ func mergeTables() []Table {
 			"With \"rebase\", the target is also merged into other branches, unless that conflicts. With \"keep\", branches are unchanged.", Values: []string{"update", "rebase", "keep"}},
 		{Name: "remove_after", Text: "Remove an agent, with its worktree and own branch, when its branch is merged and it has no other work."},
 		{Name: "check", Text: "A shell command that must succeed on the result of a merge.", Example: `"make test"`},
+		{Name: "hooks", Text: "Run the hooks pre-merge-commit and commit-msg of the project on the result of a merge, in the sandbox of the check and before it. They can refuse the merge, and change nothing. See `git.hooks`."},
 		{Name: "sign", Text: "Merge only what a person has signed: `polisctl merge NAME --sign` has the git of its caller sign the merge commit. Without a signature a merge fails with SIGNATURE_REQUIRED, and the branch stays pending. polis requires that there is a signature, and does not verify it."},
 		{Name: "check_timeout", Text: "The time limit of the check.", Range: between("1s", "24h")},
 		{Name: "check_memory_mb", Text: "The memory limit of the check, in MiB; 0 means the limit of an agent.", Range: between("16", "1048576"), Zero: true},
