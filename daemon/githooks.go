@@ -51,12 +51,15 @@ func hooksOf(ctx context.Context, p *worktree.Project) (*wire.GitHooks, githooks
 
 // findHooks finds the hooks for an agent that starts. Without them an agent starts only if they would not run.
 func (t worktrees) findHooks(ctx context.Context, a *agent.Agent, p *worktree.Project) error {
+	c, k := t.d.live(), a.Copy()
+	if k.ReadOnly { // it commits nothing
+		return nil
+	}
 	h, _, err := hooksOf(ctx, p)
 	a.Hooks.Store(h)
 	if err == nil {
 		return nil
 	}
-	c, k := t.d.live(), a.Copy()
 	if c.GitRules(k.Name, k.Role, a.Type).Hooks == config.HooksRun {
 		return api.Errorf(api.CodeWorktreeFailed, "git.hooks is \"run\": %w", err)
 	}
