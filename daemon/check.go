@@ -14,7 +14,7 @@ import (
 // checker returns what runs the workspace's check command.
 func (w *workspace) checker(rules config.MergeRules) *check.Runner {
 	d, ws := w.d, w.agents
-	return &check.Runner{Workspace: ws.Name, Root: ws.Root, Project: ws.Recorded(), UID: ws.UID, GID: ws.GID,
+	r := &check.Runner{Workspace: ws.Name, Root: ws.Root, Project: ws.Recorded(), UID: ws.UID, GID: ws.GID,
 		Rules: rules, Config: d.live(), Shims: checkShims{d.shims}, Export: w.git.Export, Prepare: w.git.PrepareCheck, Release: w.git.EndCheck, Log: d.Log,
 		Sandbox: func(name string) (spec wire.Spec, err error) {
 			if err := d.agents.Isolated(); err != nil {
@@ -25,6 +25,10 @@ func (w *workspace) checker(rules config.MergeRules) *check.Runner {
 			spec.Lost = d.lostNames()
 			return spec, nil
 		}}
+	if *rules.Hooks {
+		r.Hooks = w.mergeHooks
+	}
+	return r
 }
 
 // checkShims are the shims of checks, which have no agent.

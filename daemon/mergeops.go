@@ -32,6 +32,44 @@ func (r repo) DryMerge(ctx context.Context, a *agent.Agent) (agent.Preview, erro
 	return p, err
 }
 
+// trailer names an agent in the message of a merge; "" for none.
+func (d *Daemon) trailer(agent string) string {
+	key := d.live().Git.Trailer
+	if key == "" {
+		return ""
+	}
+	return key + ": " + agent
+}
+
+// mustSign reports whether the merges of a workspace wait for a signature.
+func (w *workspace) mustSign() bool {
+	c := w.d.live()
+	return *c.MergeRules(w.agents.Name).Sign
+}
+
+// ToSign returns the merge that a person signs.
+func (r repo) ToSign(ctx context.Context, a *agent.Agent, req api.MergeRequest) (api.ToSign, error) {
+	if err := r.w.integrity.Damage(); err != nil {
+		return api.ToSign{}, err
+	}
+	b, rules, err := r.w.gate(a.Name())
+	if err != nil {
+		return api.ToSign{}, err
+	}
+	m := merge.Request{Agent: a.Name(), Message: req.Message, Rules: rules, AcceptProtected: req.AcceptProtected, Head: req.Head, Trailer: r.w.d.trailer(a.Name())}
+	if err := r.w.source(ctx, b, &m); err != nil {
+		return api.ToSign{}, err
+	}
+	s, err := r.w.merger.ToSign(r.w.d.charge(ctx, a.Name()), m)
+	s.Project = a.WS.Project
+	return s, err
+}
+
+// StoreSigned stores a commit that a person signed.
+func (r repo) StoreSigned(ctx context.Context, a *agent.Agent, raw []byte) (string, error) {
+	return r.w.merger.StoreSigned(r.w.d.charge(ctx, a.Name()), raw)
+}
+
 // Revert reverts a merge and fast-forwards the user's checkout.
 func (r repo) Revert(ctx context.Context, _ *agent.Agent, commit string, dry bool) (agent.Reverted, error) {
 	if err := r.w.integrity.Damage(); err != nil {
@@ -50,6 +88,7 @@ func (r repo) Revert(ctx context.Context, _ *agent.Agent, commit string, dry boo
 	// between.
 	update, uerr := r.w.merger.UpdateCheckout(ctx)
 	out.Project, out.Note = update.AfterRevert(uerr)
+	out.Note = merge.NoteUnsigned(out.Note, r.w.mustSign())
 	return out, err
 }
 

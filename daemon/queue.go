@@ -27,12 +27,10 @@ func (h mergeHost) Prepare(ctx context.Context, e api.QueueEntry) (queue.Job, er
 	if err != nil {
 		return queue.Job{}, err
 	}
-	req := merge.Request{Agent: e.Agent, Message: e.Message, Rules: rules, AcceptProtected: e.AcceptProtected, Head: e.Head}
+	req := merge.Request{Agent: e.Agent, Message: e.Message, Rules: rules, AcceptProtected: e.AcceptProtected, Head: e.Head,
+		Trailer: h.w.d.trailer(e.Agent), Signed: e.Signed, MustSign: h.w.mustSign()}
 	if err := h.w.source(ctx, b, &req); err != nil {
 		return queue.Job{}, err
-	}
-	if key := h.w.d.live().Git.Trailer; key != "" {
-		req.Trailer = key + ": " + e.Agent
 	}
 	h.w.d.beforeMerge(ctx, h.w, e)
 	return queue.Job{Request: req, Known: b.Merged}, nil
@@ -43,7 +41,7 @@ func (h mergeHost) BatchMerger() (*queue.BatchMerger, int) {
 	c := h.w.d.live()
 	rules := c.MergeRules(h.w.agents.Name)
 	l := &queue.BatchMerger{Merges: recordedMerges{h.w.merger, h.w.d}, Patience: lockPatience}
-	if *rules.Check != "" {
+	if *rules.Check != "" || *rules.Hooks {
 		l.Check = h.w.checker(rules)
 	}
 	return l, *rules.Batch

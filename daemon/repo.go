@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -157,6 +158,7 @@ func (t worktrees) Ensure(ctx context.Context, a *agent.Agent) error {
 	// Starting git is most of the cost: the project is read in parallel.
 	var project sync.WaitGroup
 	var p *worktree.Project
+	var herr error
 	inspect := repo{w}.inspectOnce()
 	project.Go(func() {
 		var err error
@@ -164,11 +166,12 @@ func (t worktrees) Ensure(ctx context.Context, a *agent.Agent) error {
 			t.d.Log.Warn("project not read; the agent has no remotes and no identity of its owner", "agent", a.Name(), "err", err)
 		} else if p != nil {
 			repo{w}.ofProject(ctx, p, a)
+			herr = t.findHooks(ctx, a, p)
 		}
 	})
 	err := t.make(ctx, w, a, inspect)
 	project.Wait()
-	if err != nil {
+	if err = cmp.Or(err, herr); err != nil {
 		return err
 	}
 	if err := t.withhold(ctx, w, a); err != nil {

@@ -119,7 +119,7 @@ func (d *Daemon) up(ctx context.Context, req api.UpRequest, progress func(string
 	}
 	spec, err := d.specOf(name, root, local, st, false)
 	if err == nil {
-		spec.Repo, spec.Target, spec.Plain, spec.Progress = req.Repo, req.Target, d.staysPlain(name, st, req.AdoptGit), progress
+		spec.Repo, spec.Target, spec.Plain, spec.Clone, spec.Progress = req.Repo, req.Target, d.staysPlain(name, st, req.AdoptGit), req.Clone, progress
 		info, err = worktree.Up(ctx, spec)
 	}
 	if err != nil {
@@ -148,14 +148,13 @@ func (d *Daemon) up(ctx context.Context, req api.UpRequest, progress func(string
 		w.queue.Open(ctx) // it can have been a plain directory until now
 		d.openSetup(ctx, w)
 	}
-	resp := api.UpResponse{Created: info.Changed}
+	resp := api.UpResponse{Created: info.Changed, ClonedFrom: info.ClonedFrom}
 	for _, v := range d.agents.Workspaces() {
 		if v.Name == name {
 			resp.Workspace = v
 		}
 	}
-	resp.Warnings = append(resp.Warnings, placement.PlainWarnings(info, w.agents.AsUser, w.agents.UID)...)
-	resp.Warnings = append(resp.Warnings, d.submoduleNotice(ctx, w, "")...)
+	resp.Warnings = append(resp.Warnings, slices.Concat(placement.PlainWarnings(info, w.agents.AsUser, w.agents.UID), w.ownersNotices(ctx), d.submoduleNotice(ctx, w, ""))...)
 	return resp, nil
 }
 

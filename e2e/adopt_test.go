@@ -77,7 +77,7 @@ mkdir .devcontainer && echo '{"forwardPorts": [3000]} // x' > .devcontainer/devc
 	t.Setenv("GIT_CONFIG_COUNT", "1") // also if root has this, as in many containers
 	t.Setenv("GIT_CONFIG_KEY_0", "safe.directory")
 	t.Setenv("GIT_CONFIG_VALUE_0", "*")
-	d.hinted("run polisctl adopt as the owner of the project, a member of the group polis", "adopt", "--repo", others)
+	d.hinted("run this as the owner of the project, a member of the group polis", "adopt", "--repo", others)
 	require.NotZero(t, d.ctl("adopt", "--repo", repo, d.path("none")).code)
 	require.NotZero(t, d.ctl("adopt", "--repo", d.dir).code, "no repository")
 }

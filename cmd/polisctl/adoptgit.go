@@ -44,7 +44,7 @@ func gitOutput(ctx context.Context, dir string, args ...string) (string, error) 
 		text := strings.TrimSpace(stderr.String())
 		e := api.Errorf(api.CodeBadRequest, "git %s in %s: %w: %s", args[0], dir, err, api.Shorten(text, 400))
 		if strings.Contains(text, "dubious ownership") {
-			e = e.WithHint("run polisctl adopt as the owner of the project, a member of the group polis")
+			e = e.WithHint("run this as the owner of the project, a member of the group polis")
 		}
 		return "", e
 	}

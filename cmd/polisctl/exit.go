@@ -60,7 +60,7 @@ func exitTable() []exitRow {
 			api.CodeMergeConflict, api.CodeNothingToMerge, api.CodeSubmoduleLost, api.CodeExclusivePath, api.CodeReadOnly, api.CodeWorkspaceOwned, api.CodeProjectChanged, api.CodeFileLocked, api.CodeAlreadyAnswered, api.CodeLockBroken, api.CodePortInUse, api.CodeNoPorts, api.CodeLimitBelowUse, api.CodeHostOvercommitted,
 		}},
 		{exitForbidden, "Not permitted.", []api.Code{
-			api.CodeForbidden, api.CodeUndeclaredRead, api.CodeUndeclaredWrite, api.CodeProtectedPath, api.CodeNotApproved, api.CodeEgressDenied, api.CodeNetworkBlocked, api.CodeSyscallDenied,
+			api.CodeForbidden, api.CodeUndeclaredRead, api.CodeUndeclaredWrite, api.CodeProtectedPath, api.CodeSignatureRequired, api.CodeNotApproved, api.CodeEgressDenied, api.CodeNetworkBlocked, api.CodeSyscallDenied,
 		}},
 		{exitUnavailable, "polisd, or the agent's sandbox, cannot be reached.", []api.Code{
 			api.CodeUnavailable, api.CodeShimUnavailable, api.CodeLockdUnavailable, api.CodeStaleLock,

@@ -30,11 +30,13 @@ type initResult struct {
 	Types     []string         `json:"types"`
 	Workspace api.Workspace    `json:"workspace"`
 	Created   bool             `json:"created"`
-	Base      string           `json:"base,omitempty"`
-	Config    string           `json:"config,omitempty"`
-	Changed   []string         `json:"changed"`
-	Next      []string         `json:"next"`
-	Warnings  []string         `json:"warnings,omitempty"`
+	// ClonedFrom is as in api.UpResponse.
+	ClonedFrom string   `json:"cloned_from,omitempty"`
+	Base       string   `json:"base,omitempty"`
+	Config     string   `json:"config,omitempty"`
+	Changed    []string `json:"changed"`
+	Next       []string `json:"next"`
+	Warnings   []string `json:"warnings,omitempty"`
 }
 
 func (a *app) initCmd() *cobra.Command {
@@ -123,14 +125,11 @@ func (a *app) initialize(ctx context.Context, c *client.Client, ans initAnswers,
 	if err := edit.prepare(); err != nil {
 		return res, err
 	}
-	p := a.progress("preparing the workspace")
-	defer p.done()
-	resp, err := c.Up(ctx, api.UpRequest{Repo: ans.repo}, p.step)
-	p.done()
+	resp, err := a.makeWorkspace(ctx, c, api.UpRequest{Repo: ans.repo})
 	if err != nil {
 		return res, err
 	}
-	res.Workspace, res.Created, res.Warnings = resp.Workspace, resp.Created, resp.Warnings
+	res.Workspace, res.Created, res.ClonedFrom, res.Warnings = resp.Workspace, resp.Created, resp.ClonedFrom, resp.Warnings
 	edit.workspace(resp.Workspace.Name)
 	if res.Changed, err = edit.write(ctx, c); err != nil {
 		return res, err
@@ -212,6 +211,9 @@ func initPage(p *page, res initResult) {
 	}
 	p.line("agents      %s", orElse(strings.Join(res.Types, ", "), "no program is installed; custom runs any command"))
 	p.line("workspace   %s at %s", res.Workspace.Name, res.Workspace.Path)
+	if res.ClonedFrom != "" {
+		p.line("            a clone of %s, which is a bare repository", res.ClonedFrom)
+	}
 	for _, c := range res.Changed {
 		p.line("configured  %s in %s", c, res.Config)
 	}

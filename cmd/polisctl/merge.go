@@ -15,10 +15,10 @@ import (
 
 func (a *app) mergeCmd() *cobra.Command {
 	var req api.MergeRequest
-	var all bool
+	var all, sign bool
 	var workspace string
 	cmd := &cobra.Command{
-		Use:   "merge NAME|--all [--dry-run] [--no-check] [--accept-protected] [--remove-after] [--head COMMIT] [-m MESSAGE]",
+		Use:   "merge NAME|--all [--dry-run] [--no-check] [--accept-protected] [--sign] [--remove-after] [--head COMMIT] [-m MESSAGE]",
 		Short: "Merge an agent's branch into the target branch",
 		Long: `Merge what an agent committed into the target branch, always with a merge commit.
 The branch enters the merge queue, before the branches of tasks, and this command waits.
@@ -30,7 +30,12 @@ Every path that the merge changes is compared with the agent's rules: one that t
 agent may not write is refused (UNDECLARED_WRITE). Paths of merge.protected
 (polisd.toml(5)), submodules, and links out of the repository are merged only with
 --accept-protected (PROTECTED_PATH); review them first: --dry-run marks them, and prints
-the commit for --head. With --head, a branch that has moved since is refused.`,
+the commit for --head. With --head, a branch that has moved since is refused.
+
+With --sign, your git signs the merge commit, with your identity and your key, as your
+git configuration and that of the project set them (user.signingKey, gpg.format). Run it
+as the owner of the project. With merge.sign in polisd.toml, every other merge is refused
+(SIGNATURE_REQUIRED).`,
 		Args:              takes(0, 1, "the NAME of an agent"),
 		ValidArgsFunction: a.completeAgents,
 	}
@@ -42,7 +47,10 @@ the commit for --head. With --head, a branch that has moved since is refused.`,
 	cmd.Flags().StringVar(&req.Head, "head", "", "merge only if the branch is at `COMMIT`, as --dry-run prints it")
 	cmd.Flags().BoolVar(&all, "all", false, "merge every agent")
 	cmd.Flags().StringVarP(&workspace, "workspace", "w", "", "with --all: only those of this `WORKSPACE`")
+	cmd.Flags().BoolVarP(&sign, "sign", "S", false, "sign the merge commit with your key")
 	cmd.MarkFlagsMutuallyExclusive("head", "all")
+	cmd.MarkFlagsMutuallyExclusive("sign", "all")
+	cmd.MarkFlagsMutuallyExclusive("sign", "dry-run")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if (len(args) == 0) != all || workspace != "" && !all {
 			return usagef("%s needs the NAME of an agent, or --all", cmd.CommandPath())
@@ -61,7 +69,14 @@ the commit for --head. With --head, a branch that has moved since is refused.`,
 			}
 			p := a.progress("merging agent " + args[0])
 			defer p.done()
-			resp, err := c.Merge(ctx, args[0], req)
+			merge := c.Merge
+			if sign {
+				p.done() // programs that ask for a passphrase use the terminal
+				merge = func(ctx context.Context, name string, req api.MergeRequest) (api.MergeResponse, error) {
+					return a.mergeSigned(ctx, c, name, req)
+				}
+			}
+			resp, err := merge(ctx, args[0], req)
 			p.done()
 			if err != nil {
 				return err

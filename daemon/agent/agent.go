@@ -3,12 +3,14 @@ package agent
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"polis/daemon/api"
 	"polis/daemon/config"
 	"polis/daemon/git"
 	"polis/daemon/layout"
 	"polis/daemon/pinned"
+	"polis/daemon/shim/wire"
 	"polis/daemon/store"
 )
 
@@ -83,9 +85,11 @@ type Agent struct {
 	Modules map[string]string
 	// Upstreams are what branches of the project follow, for an agent that is being made.
 	Upstreams []Upstream
-	pid       int
-	up        bool
-	coming    bool // is starting, and counts as if it were up
+	// Hooks are the git hooks of the project when the agent was started; nil: it has none.
+	Hooks  atomic.Pointer[wire.GitHooks]
+	pid    int
+	up     bool
+	coming bool // is starting, and counts as if it were up
 	// leaving is set while polis itself stops the shim, so that the end of the shim does not count
 	// as a crash.
 	leaving bool

@@ -31,6 +31,7 @@ func (m *Manager) live(ctx context.Context, a *Agent) api.Agent {
 	if len(c.TypeServices(v.Role, a.Type)) == 0 { // else the gateway has the model, and the key
 		v.Warnings = slices.Concat(cutOff(v, a.Type, reach), v.Warnings, noLogin(v, a.Type, a.WS.Owner))
 	}
+	v.Warnings = append(v.Warnings, hooksWarning(a, c.GitRules(v.Name, v.Role, a.Type).Hooks)...)
 	v.Warnings = append(v.Warnings, blockedWarning(m.blocked(a, time.Time{}))...)
 	v.Warnings = append(v.Warnings, outlinks.Texts(m.linksOf(a, c.Sandbox, a.Type.Mounts))...)
 	l := c.Limits.Agent(own)

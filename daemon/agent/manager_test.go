@@ -299,6 +299,12 @@ func (r fakeRepo) DropSnapshot(_ context.Context, _, ref string) error {
 	return r.k.op("drop snapshot", func() { delete(r.k.set("snapshots"), ref) })
 }
 func (fakeRepo) Newest(context.Context, string) (Saved, string, error) { return Saved{}, "", nil }
+func (fakeRepo) ToSign(context.Context, *Agent, api.MergeRequest) (api.ToSign, error) {
+	return api.ToSign{}, nil
+}
+
+func (fakeRepo) StoreSigned(context.Context, *Agent, []byte) (string, error) { return "", nil }
+
 func (fakeRepo) DryMerge(context.Context, *Agent) (Preview, error) {
 	return Preview{Paths: []string{"f"}}, nil
 }

@@ -40,7 +40,18 @@ func (m *Manager) Merge(ctx context.Context, name string, req api.MergeRequest) 
 		resp.Paths, resp.Protected, resp.Head, resp.Branch, resp.Elsewhere = p.Paths, p.Protected, p.Head, cmp.Or(p.Branch, resp.Branch), p.Elsewhere
 		return resp, nil
 	}
-	wait, err := a.WS.Queue.Submit(m.mergeEntry(name, req))
+	if req.Sign {
+		s, err := a.WS.Repo.ToSign(ctx, a, req)
+		resp.ToSign, resp.Head = &s, s.Merged
+		return resp, err
+	}
+	entry := m.mergeEntry(name, req)
+	if len(req.Signed) > 0 {
+		if entry.Signed, err = a.WS.Repo.StoreSigned(ctx, a, req.Signed); err != nil {
+			return api.MergeResponse{}, err
+		}
+	}
+	wait, err := a.WS.Queue.Submit(entry)
 	if err != nil {
 		return api.MergeResponse{}, err
 	}

@@ -230,6 +230,9 @@ type Repo interface {
 	DropBranch(ctx context.Context, a *Agent, kept string) error
 	// DryMerge returns what a merge would change, with the errors it would have.
 	DryMerge(ctx context.Context, a *Agent) (Preview, error)
+	// ToSign returns the merge that a person signs, StoreSigned the name of the commit that was signed.
+	ToSign(ctx context.Context, a *Agent, req api.MergeRequest) (api.ToSign, error)
+	StoreSigned(ctx context.Context, a *Agent, raw []byte) (string, error)
 	// Revert reverts a merge; a dry one only returns what it would do.
 	Revert(ctx context.Context, a *Agent, commit string, dry bool) (Reverted, error)
 	// Sync fetches the user's own commits on the target.

@@ -41,6 +41,7 @@ const (
 	CodeCheckFailed          Code = "CHECK_FAILED"
 	CodeSetupFailed          Code = "SETUP_FAILED"
 	CodeProtectedPath        Code = "PROTECTED_PATH"
+	CodeSignatureRequired    Code = "SIGNATURE_REQUIRED"
 	CodeBadTree              Code = "BAD_TREE"
 	CodeSubmoduleLost        Code = "SUBMODULE_LOST"
 	CodeExclusivePath        Code = "EXCLUSIVE_PATH"
@@ -161,7 +162,7 @@ func (c Code) Status() int {
 	case CodeAgentNotFound, CodeWorkspaceNotFound, CodeNotFound, CodePortNotFound, CodeNotLocked:
 		return http.StatusNotFound
 	case CodeAgentExists, CodeBadState, CodeUnsavedWork, CodeWorkspaceOwned, CodeProjectChanged, CodeRefConflict, CodeMergeConflict,
-		CodeNothingToMerge, CodeCheckFailed, CodeSetupFailed, CodeProtectedPath, CodeBadTree, CodeSubmoduleLost, CodeExclusivePath, CodeReadOnly, CodeFileLocked, CodeAlreadyAnswered, CodePortInUse, CodeMaxAgents, CodeNoPorts, CodeLimitBelowUse, CodeHostOvercommitted:
+		CodeNothingToMerge, CodeCheckFailed, CodeSetupFailed, CodeProtectedPath, CodeSignatureRequired, CodeBadTree, CodeSubmoduleLost, CodeExclusivePath, CodeReadOnly, CodeFileLocked, CodeAlreadyAnswered, CodePortInUse, CodeMaxAgents, CodeNoPorts, CodeLimitBelowUse, CodeHostOvercommitted:
 		return http.StatusConflict
 	case CodeInvalidName, CodeBadRequest, CodePathTraversal, CodeAgentTypeUnavailable,
 		CodeInvalidConfig, CodeWorkspaceInvalid, CodeCommandNotFound:

@@ -28,6 +28,8 @@ type QueueEntry struct {
 	RemoveAfter bool `json:"remove_after,omitempty"`
 	// Head is the commit the branch must be at; empty: wherever it is.
 	Head string `json:"head,omitempty"`
+	// Signed is the name of the merge commit that a person signed; empty: polis makes it.
+	Signed string `json:"signed,omitempty"`
 	// Tasks are those that have put it there, and get its result.
 	Tasks   []string   `json:"tasks,omitempty"`
 	AddedAt time.Time  `json:"added_at"`

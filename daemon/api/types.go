@@ -149,23 +149,6 @@ type Workspace struct {
 	Agents       int    `json:"agents"`
 }
 
-// UpRequest makes or finds a workspace. Repo is a directory or a URL.
-type UpRequest struct {
-	Repo   string `json:"repo"`
-	Path   string `json:"path,omitempty"`
-	Target string `json:"target,omitempty"`
-	// AdoptGit takes the .git that a plain directory has now for the project's
-	// own. Agents could write there: the caller has checked its config and hooks.
-	AdoptGit bool `json:"adopt_git,omitempty"`
-}
-
-// UpResponse answers UpRequest.
-type UpResponse struct {
-	Workspace Workspace `json:"workspace"`
-	Created   bool      `json:"created"`
-	Warnings  []string  `json:"warnings,omitempty"`
-}
-
 // AddRequest adds an agent.
 type AddRequest struct {
 	Name      string `json:"name"`
@@ -238,6 +221,9 @@ type MergeRequest struct {
 	// Head is the full id of the commit that the branch must be at: what the person
 	// has read. Empty: any commit.
 	Head string `json:"head,omitempty"`
+	// Sign returns what a person signs, and merges nothing. Signed is the raw commit that was signed.
+	Sign   bool   `json:"sign,omitempty"`
+	Signed []byte `json:"signed,omitempty"`
 }
 
 // MergeResponse is a merge that happened.
@@ -260,6 +246,8 @@ type MergeResponse struct {
 	// Removed: the agent was removed afterwards.
 	Removed bool   `json:"removed,omitempty"`
 	Log     string `json:"log,omitempty"` // what the check printed
+	// ToSign is the answer to MergeRequest.Sign.
+	ToSign *ToSign `json:"to_sign,omitempty"`
 }
 
 // ProtectedPath is a path that a person has to accept.

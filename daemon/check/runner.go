@@ -51,7 +51,9 @@ type Runner struct {
 	// for such a commit. Release ends that, and is called before dir is removed; dir can be missing.
 	Prepare func(ctx context.Context, commit, dir string) (string, error)
 	Release func(dir string) error
-	Log     *slog.Logger
+	// Hooks returns the git hooks of the project that run before the command; nil: none run.
+	Hooks func(ctx context.Context) (*Hooks, error)
+	Log   *slog.Logger
 }
 
 // name is that of the shim, and what a later daemon finds a left-over one by.
@@ -80,8 +82,14 @@ func (c *Runner) Check(ctx context.Context, commit, label string) (log string, e
 	}
 	defer func() { err = errors.Join(err, undo()) }()
 	spec, err := c.prepare(ctx, commit, name)
+	if api.CodeOf(err) == api.CodeCheckFailed {
+		return log, err
+	}
 	if err != nil {
 		return fail(err)
+	}
+	if spec.Check == nil {
+		return "", nil // there is no command, and no hook
 	}
 	log = spec.Check.Log
 	c.Log.Info("checking a merge", "workspace", c.Workspace, "agent", label, "commit", commit)
@@ -116,10 +124,14 @@ func (c *Runner) prepare(ctx context.Context, commit, name string) (wire.Spec, e
 			return wire.Spec{}, err
 		}
 	}
+	command, err := c.command(ctx, commit, home)
+	if err != nil || command == "" {
+		return wire.Spec{}, err
+	}
 	if err := c.Export(ctx, commit, tree); err != nil {
 		return wire.Spec{}, err
 	}
-	tree, err := c.Prepare(ctx, commit, root.Check())
+	tree, err = c.Prepare(ctx, commit, root.Check())
 	if err != nil {
 		return wire.Spec{}, err
 	}
@@ -142,9 +154,25 @@ func (c *Runner) prepare(ctx context.Context, commit, name string) (wire.Spec, e
 	spec.Mounts = slices.Clone(c.Config.Sandbox.ExtraMounts)
 	spec.MemoryBytes, spec.Pids, spec.CPUWeight = int64(memory)<<20, int64(limits.Pids), int64(limits.CPUWeight)
 	spec.StopGrace, spec.LogBytes, spec.UserNamespaces = limits.StopGrace, int64(limits.LogMB)<<20, c.Config.Sandbox.UserNamespaces
-	spec.Check = &wire.Check{Shared: c.shared(tree), Command: []string{"sh", "-ec", *c.Rules.Check}, Timeout: *c.Rules.CheckTimeout,
+	spec.Check = &wire.Check{Shared: c.shared(tree), Command: []string{"sh", "-ec", command}, Timeout: *c.Rules.CheckTimeout,
 		Log: filepath.Join(root.CheckLogs(), job.LogName(time.Now(), commit))}
 	return spec, nil
+}
+
+// command returns what runs: the hooks, then the command.
+func (c *Runner) command(ctx context.Context, commit, home string) (script string, err error) {
+	if c.Hooks == nil {
+		return *c.Rules.Check, nil
+	}
+	h, err := c.Hooks(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, h.Close()) }()
+	if script, err = h.prepare(ctx, commit, home, c.UID, c.GID); err != nil {
+		return "", err
+	}
+	return script + *c.Rules.Check, nil
 }
 
 // shared are names of directories of the project that no commit has and that agents

@@ -51,7 +51,15 @@ type GitRules struct {
 	// Ask are the operations of those that Remote allows that a person answers first.
 	Ask      []Remote `toml:"ask"`
 	Identity Identity `toml:"identity"`
+	// Hooks is HooksRun if the git hooks of the project run in the agent's sandbox, or HooksOff.
+	Hooks string `toml:"hooks"`
 }
+
+// What agents' git does with the hooks of the project.
+const (
+	HooksOff = "off"
+	HooksRun = "run"
+)
 
 // Git is the [git] table.
 type Git struct {
@@ -69,7 +77,9 @@ type Maintenance struct {
 	Timeout  setting.Duration `toml:"timeout"`  // of one run
 }
 
-func defaultGit() Git { return Git{GitRules: GitRules{Remote: RemoteNone}, Trailer: "Polis-Agent"} }
+func defaultGit() Git {
+	return Git{GitRules: GitRules{Remote: RemoteNone, Hooks: HooksOff}, Trailer: "Polis-Agent"}
+}
 
 func defaultMaintenance() Maintenance {
 	return Maintenance{Interval: setting.Duration(24 * time.Hour), Grace: setting.Duration(14 * 24 * time.Hour), Timeout: setting.Duration(time.Hour)}
@@ -82,6 +92,9 @@ func (c *Config) GitRules(agent, role string, typ BaseType) GitRules {
 	for _, over := range []GitRules{{Identity: typ.Identity}, c.Roles[role].Git, c.Git.Agents[agent]} {
 		if over.Remote != "" {
 			r.Remote = over.Remote
+		}
+		if over.Hooks != "" {
+			r.Hooks = over.Hooks
 		}
 		if over.Branches != nil {
 			r.Branches = over.Branches
@@ -137,6 +150,9 @@ func (r *GitRules) check() error {
 	case "", RemoteNone, RemoteFetch, RemotePush:
 	default:
 		return fmt.Errorf("remote = %q: must be \"none\", \"fetch\" or \"push\"", api.Shorten(string(r.Remote), 64))
+	}
+	if r.Hooks != "" && r.Hooks != HooksOff && r.Hooks != HooksRun {
+		return fmt.Errorf("hooks = %q: must be \"off\" or \"run\"", api.Shorten(r.Hooks, 64))
 	}
 	for _, op := range r.Ask {
 		if op != RemoteFetch && op != RemotePush {

@@ -20,6 +20,7 @@ ask = ["push"]
 identity = { name = "The {agent}" }
 [roles.locked.git]
 remote = "none"
+hooks = "run"
 [roles.docs]
 write = ["docs/**"]
 `)
@@ -31,10 +32,13 @@ write = ["docs/**"]
 	}{
 		"nothing of its own":     {"a", "", GitRules{Remote: RemoteFetch, Identity: Identity{"Robot", "{agent}@claude.example"}}},
 		"a role that is silent":  {"a", "docs", GitRules{Remote: RemoteFetch, Identity: Identity{"Robot", "{agent}@claude.example"}}},
-		"a role that takes away": {"a", "locked", GitRules{Remote: RemoteNone, Identity: Identity{"Robot", "{agent}@claude.example"}}},
-		"its own table wins":     {"boss", "locked", GitRules{Remote: RemotePush, Branches: []string{"release/*"}, Ask: []Remote{RemotePush}, Identity: Identity{"The {agent}", "{agent}@claude.example"}}},
+		"a role that takes away": {"a", "locked", GitRules{Remote: RemoteNone, Identity: Identity{"Robot", "{agent}@claude.example"}, Hooks: HooksRun}},
+		"its own table wins":     {"boss", "locked", GitRules{Remote: RemotePush, Branches: []string{"release/*"}, Ask: []Remote{RemotePush}, Identity: Identity{"The {agent}", "{agent}@claude.example"}, Hooks: HooksRun}},
 		"a role that has been":   {"a", "gone", GitRules{Remote: RemoteFetch, Identity: Identity{"Robot", "{agent}@claude.example"}}},
 	} {
+		if x.want.Hooks == "" {
+			x.want.Hooks = HooksOff
+		}
 		require.Equal(t, x.want, c.GitRules(x.agent, x.role, typ), name)
 	}
 	require.Equal(t, Identity{"The boss", "boss@claude.example"}, c.GitRules("boss", "", typ).Identity.For("boss"))
@@ -55,6 +59,7 @@ func TestRemoteAllows(t *testing.T) {
 func TestGitMistakesAreRefused(t *testing.T) {
 	for text, field := range map[string]string{
 		"[git]\nask = [\"clone\"]":                 "git.ask",
+		"[git]\nhooks = \"on\"":                    "git.hooks",
 		"[git]\nremote = \"all\"":                  "git.remote",
 		"[git]\ntrailer = \"Polis Agent\"":         "git.trailer",
 		"[git]\nbranches = [\"a[\"]":               "git.branches",

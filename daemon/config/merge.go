@@ -29,6 +29,10 @@ type MergeRules struct {
 	RemoveAfter *bool `toml:"remove_after"`
 	// Check is a shell command that must succeed on the merge result.
 	Check *string `toml:"check"`
+	// Sign has merges wait for the signature of a person.
+	Sign *bool `toml:"sign"`
+	// Hooks runs the hooks of the project for merges, before Check.
+	Hooks *bool `toml:"hooks"`
 	// CheckTimeout bounds it.
 	CheckTimeout *setting.Duration `toml:"check_timeout"`
 	// CheckMemoryMB is its memory limit; 0: that of an agent.
@@ -74,15 +78,16 @@ const (
 
 func defaultMerge() Merge {
 	auto, remove, check, limit, mem, batch := true, false, "", setting.Duration(10*time.Minute), 0, 16
-	start, rework := OnStartUpdate, api.ReworkOffer
-	return Merge{MergeRules: MergeRules{AutoMerge: &auto, RemoveAfter: &remove, Check: &check, CheckTimeout: &limit, CheckMemoryMB: &mem, Batch: &batch, OnStart: &start, Rework: &rework, Protected: []string{ProtectedDefault}}}
+	start, rework, sign, hooks := OnStartUpdate, api.ReworkOffer, false, false
+	return Merge{MergeRules: MergeRules{AutoMerge: &auto, Sign: &sign, Hooks: &hooks, RemoveAfter: &remove, Check: &check, CheckTimeout: &limit, CheckMemoryMB: &mem, Batch: &batch, OnStart: &start, Rework: &rework, Protected: []string{ProtectedDefault}}}
 }
 
 // MergeRules returns what counts for a workspace; no field is nil.
 func (c *Config) MergeRules(workspace string) MergeRules {
 	r, of := c.Merge.MergeRules, c.Merge.Workspaces[workspace]
 	r.AutoMerge, r.Check, r.CheckTimeout = first(of.AutoMerge, r.AutoMerge), first(of.Check, r.Check), first(of.CheckTimeout, r.CheckTimeout)
-	r.RemoveAfter = first(of.RemoveAfter, r.RemoveAfter)
+	r.RemoveAfter, r.Sign = first(of.RemoveAfter, r.RemoveAfter), first(of.Sign, r.Sign)
+	r.Hooks = first(of.Hooks, r.Hooks)
 	r.CheckMemoryMB, r.Batch = first(of.CheckMemoryMB, r.CheckMemoryMB), first(of.Batch, r.Batch)
 	r.OnStart, r.Rework = first(of.OnStart, r.OnStart), first(of.Rework, r.Rework)
 	if of.Protected != nil {

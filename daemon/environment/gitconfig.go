@@ -18,7 +18,7 @@ import (
 // daemon.
 //
 // published is where it finds the shared objects if its rules withhold some; else "".
-func gitConfig(id config.Identity, remotes []agent.Remote, published string) string {
+func gitConfig(id config.Identity, remotes []agent.Remote, published, hooks string) string {
 	var b strings.Builder
 	b.WriteString("# Written by polis at every start of the agent.\n")
 	if id.Name != "" || id.Email != "" {
@@ -29,6 +29,9 @@ func gitConfig(id config.Identity, remotes []agent.Remote, published string) str
 	for _, r := range remotes {
 		fmt.Fprintf(&b, "[remote %s]\n\turl = %s\n\tvcs = polis\n\tfetch = %s\n", git.QuoteConfig(r.Name), git.QuoteConfig(r.URL),
 			git.QuoteConfig("+refs/heads/*:"+path.Join("refs/remotes", r.Name)+"/*"))
+	}
+	if hooks != "" {
+		fmt.Fprintf(&b, "[core]\n\thooksPath = %s\n", git.QuoteConfig(hooks))
 	}
 	if published != "" {
 		fmt.Fprintf(&b, "%s[core]\n\texcludesFile = %s\n", filteredConfig, git.QuoteConfig(filepath.Join(published, filtered.ExcludeFile)))

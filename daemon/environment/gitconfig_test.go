@@ -26,7 +26,7 @@ func TestGitConfigIsReadBackByGit(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		id := config.Identity{Name: text.Draw(rt, "name"), Email: text.Draw(rt, "email")}
 		r := agent.Remote{Name: rapid.StringMatching(`[a-z][a-z0-9./_-]{0,10}`).Draw(rt, "remote"), URL: text.Draw(rt, "url")}
-		require.NoError(rt, os.WriteFile(file, []byte(gitConfig(id, []agent.Remote{r}, "")), 0o644))
+		require.NoError(rt, os.WriteFile(file, []byte(gitConfig(id, []agent.Remote{r}, "", "")), 0o644))
 		for _, who := range []string{"user", "author", "committer"} {
 			require.Equal(rt, id.Name, get(rt, who+".name"))
 			require.Equal(rt, id.Email, get(rt, who+".email"))

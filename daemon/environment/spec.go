@@ -216,7 +216,8 @@ func (b *Builder) addGit(spec *wire.Spec, a *agent.Agent, c config.Config) {
 		published = ws.Root.Published()
 	}
 	id := rules.Identity.For(k.Name)
-	spec.GitConfig = gitConfig(id, remotes, published)
+	spec.Hooks = hooksOf(a, rules)
+	spec.GitConfig = gitConfig(id, remotes, published, spec.Hooks.Config())
 	borrow(spec, a)
 	spec.GitSeed = upstreamConfig(a.Upstreams)
 	author := identity(a).Author
@@ -252,6 +253,17 @@ func activeModule(objects string) string {
 	dir := filepath.Dir(objects)
 	name := dir[strings.LastIndex(dir, "/modules/")+len("/modules/"):]
 	return fmt.Sprintf("[submodule %s]\n\tactive = true\n", git.QuoteConfig(name))
+}
+
+// hooksOf returns the git hooks of the project, as the agent has them.
+func hooksOf(a *agent.Agent, rules config.GitRules) *wire.GitHooks {
+	found := a.Hooks.Load()
+	if found == nil {
+		return nil
+	}
+	h := *found
+	h.Run = rules.Hooks == config.HooksRun
+	return &h
 }
 
 // made returns the names that the setup command made for a worktree.

@@ -69,6 +69,9 @@ type Request struct {
 	AcceptProtected bool
 	// Head is the commit the branch must be at; empty for any.
 	Head string
+	// Signed is a merge commit that a person signed, "" for none. MustSign refuses a merge without one.
+	Signed   string
+	MustSign bool
 }
 
 // Result is a merge that was made, or would be.

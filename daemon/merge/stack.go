@@ -77,26 +77,35 @@ func (m *Merger) put(ctx context.Context, req Request, who signature, target, to
 		ctx = m.Charge(ctx, req.Agent)
 	}
 	if it.Result, it.Err = m.prepare(ctx, req, target, top); it.Err == nil {
-		it.Err = m.commit(ctx, req, who, &it.Result)
+		it.Err = m.conclude(ctx, req, who, &it.Result)
 	}
 	return it
 }
 
-// commit makes the merge commit of a result.
-func (m *Merger) commit(ctx context.Context, req Request, who signature, res *Result) error {
-	message, lines := req.Message, who.trailers(req.Trailer)
-	if strings.TrimSpace(message) == "" { // git is not needed to find the trailers of our own text
-		message = fmt.Sprintf("Merge branch '%s' into %s\n", req.Branch, res.Target) + paragraph(lines)
-		lines = nil
+// message is that of the merge commit of a request, with these trailers.
+func (m *Merger) message(ctx context.Context, req Request, target string, lines []string) (string, error) {
+	if strings.TrimSpace(req.Message) != "" {
+		return m.trailer(ctx, req.Message, lines)
 	}
-	message, err := m.trailer(ctx, message, lines)
-	if err != nil {
-		return err
-	}
-	// Before the target moves: an object that it names must not end with the agent.
+	// git is not needed to find the trailers of our own text
+	return fmt.Sprintf("Merge branch '%s' into %s\n", req.Branch, target) + paragraph(lines), nil
+}
+
+// bringLFS copies the LFS objects that a merge names to the project, before the target moves: they must not end with the
+// agent.
+func (m *Merger) bringLFS(ctx context.Context, req Request, res *Result) error {
 	if _, err := m.Workspace.BringLFS(ctx, req.Agent, res.Merged, "^"+res.Onto); err != nil {
 		return api.Errorf(api.CodeWorktreeFailed, "copy the LFS objects of branch %s to the project: %w", req.Branch, err).
 			WithHint("polisctl agents exec %s -- git lfs fsck names damaged objects; the target did not move", req.Agent)
+	}
+	return nil
+}
+
+// commit makes the merge commit of a result.
+func (m *Merger) commit(ctx context.Context, req Request, who signature, res *Result) error {
+	message, err := m.message(ctx, req, res.Target, who.trailers(req.Trailer))
+	if err != nil {
+		return err
 	}
 	res.Commit, err = m.Workspace.Bare().CommitTree(ctx, res.Tree, []string{res.Onto, res.Merged}, message, who.Idents)
 	if err != nil {

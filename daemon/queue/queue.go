@@ -58,6 +58,7 @@ func (q *Queue) Add(e api.QueueEntry) (api.QueueEntry, error) {
 	case q.entries[i].State == api.QueueWaiting:
 		old := q.entries[i]
 		e.Seq, e.ID, e.AddedAt, e.Priority = old.Seq, old.ID, old.AddedAt, max(old.Priority, e.Priority)
+		e.Signed = cmp.Or(e.Signed, old.Signed) // if it is for another merge, none is made
 		if e.Tasks = append(old.Tasks[:len(old.Tasks):len(old.Tasks)], e.Tasks...); len(e.Tasks) > maxEntryTasks {
 			e.Tasks = e.Tasks[len(e.Tasks)-maxEntryTasks:]
 		}

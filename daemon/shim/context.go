@@ -47,6 +47,9 @@ func contextText(sp wire.Spec, v wire.Settings) string {
 	if list := servicesText(v.Vars); list != "" {
 		line("- Services, to which polis adds the key; use their addresses with ordinary programs: %s.", list)
 	}
+	if text := hooksText(sp.Hooks); text != "" {
+		line("- %s", text)
+	}
 	line("- When the task is done, run `polisctl done MESSAGE`.")
 	return b.String()
 }

@@ -60,7 +60,7 @@ func (s *Shim) openInside() error {
 	if err := s.openBin(); err != nil {
 		return err
 	}
-	if err := s.openGitConfig(); err != nil {
+	if err := errors.Join(s.openGitConfig(), s.openGitHooks()); err != nil {
 		return err
 	}
 	if err := s.openRemote(); err != nil {

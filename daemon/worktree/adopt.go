@@ -49,7 +49,10 @@ func (u *upper) project(ctx context.Context, from source) error {
 				return err
 			}
 			if p != nil && p.Bare {
-				from = source{url: "file://" + from.path}
+				if err := u.mayClone(ctx, p, exists); err != nil {
+					return err
+				}
+				u.cloned, from = from.path, source{url: "file://" + from.path}
 			}
 		}
 	}

@@ -33,6 +33,8 @@ type Spec struct {
 	Plain bool
 	// Private closes the directory of the workspace itself to everybody but root and UID, too: polis chose its place.
 	Private bool
+	// Clone makes a clone of a bare repository that has worktrees. Such a repository is refused otherwise.
+	Clone bool
 	// Owner, if not nil, is the user to whom the project must belong if it is not recorded yet.
 	Owner *uint32
 	// Changed is as in Config.
@@ -53,6 +55,8 @@ type Info struct {
 	BecameGit    bool // it has a .git, but Spec.Plain requires a plain directory
 	// ByGroup: the file system has no access control lists, so that every member of GID can enter .polis.
 	ByGroup bool
+	// ClonedFrom is the bare repository that the project was cloned from now; else "".
+	ClonedFrom string
 	// Changed is false if everything was there already.
 	Changed bool
 }
@@ -82,6 +86,7 @@ type upper struct {
 	w       *Workspace
 	changed bool
 	byGroup bool
+	cloned  string // the bare repository that was cloned
 }
 
 func (u *upper) run(ctx context.Context) (Info, error) {
@@ -106,6 +111,9 @@ func (u *upper) run(ctx context.Context) (Info, error) {
 	defer dir.Close()
 	path, own := r.Path, Owner{UID: r.UID, GID: r.GID}
 	info := Info{ProjectPath: path, ProjectOwner: own, Record: r, ByGroup: u.byGroup}
+	if u.changed {
+		info.ClonedFrom = u.cloned
+	}
 	if u.spec.Plain {
 		info.BecameGit, info.Changed = hasGit(dir), u.changed
 		return info, nil

@@ -34,6 +34,7 @@ var provoked = map[api.Code]string{
 	api.CodeRefConflict:          "daemon/worktree/worktree_test.go TestSyncFollowsTheProject",
 	api.CodeMergeConflict:        "e2e/git_test.go TestMergeConflictChangesNothing",
 	api.CodeProtectedPath:        "e2e/gate_test.go TestProtectedPathsAreMergedWhenAPersonAcceptsThem",
+	api.CodeSignatureRequired:    "e2e/signing_test.go TestMergesWaitForASignature",
 	api.CodeModelCountsCorrupt:   "daemon/gateway/ledger/ledger_test.go TestDamagedSumsAreReportedAndKept",
 	api.CodeReadOnly:             "e2e/readonly_test.go TestAReadOnlyAgentReadsACommit",
 	api.CodeExclusivePath:        "e2e/gate_test.go TestExclusivePathsAreOneAgentsOnly",

@@ -27,6 +27,7 @@ var open = map[string]string{
 	"daemon/git/under.go":               "in a mount namespace that one git has",
 	"daemon/repo.go":                    "as daemon/environment/spec.go",
 	"daemon/setup/collect.go":           "what agents see; below .polis/setups",
+	"daemon/shim/githooks.go":           "below /run/polis of the sandbox",
 	"daemon/shim/gitview.go":            "a mount point; below an agent's run directory",
 	"daemon/shim/inside.go":             "/run/polis of the sandbox; below an agent's run directory",
 	"daemon/shim/managed.go":            "read in the sandbox; below an agent's run directory",

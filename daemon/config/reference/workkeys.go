@@ -8,6 +8,8 @@ func gitTables() []Table {
 			Values: []string{"none", "fetch", "push"}},
 		{Name: "branches", Text: "Patterns of further branches of remotes that may be pushed to; `*` does not match a slash.", Example: `["release/*"]`},
 		{Name: "ask", Text: `Operations that need a person's approval each time, of those that ` + "`remote`" + ` allows: "fetch", "push" or both.`, Example: `["push"]`},
+		{Name: "hooks", Text: `Whether the git hooks of the project run when agents commit: those in .git/hooks, or in the directory of the repository that core.hooksPath of its owner names. ` +
+			`With "run" they run in the sandbox of the agent, with its rights, from its next start on. They never run on the host. See docs/concepts.md, Git.`, Values: []string{"off", "run"}},
 	}}, {Name: "git.identity", Text: "The author of agents' commits. In the agent's worktree it overrides all other configuration. It does not apply to other repositories. " +
 		"A missing key is that of the project's owner, as git var prints it in the project. A base type may have an `identity` too.", Keys: []Key{
 		{Name: "name", Text: "The name; {agent} stands for the agent's name.", Default: "of the owner", Example: `"{agent} (agent)"`},
@@ -23,6 +25,8 @@ func mergeTables() []Table {
 			"With \"rebase\", the target is also merged into other branches, unless that conflicts. With \"keep\", branches are unchanged.", Values: []string{"update", "rebase", "keep"}},
 		{Name: "remove_after", Text: "Remove an agent, with its worktree and own branch, when its branch is merged and it has no other work."},
 		{Name: "check", Text: "A shell command that must succeed on the result of a merge.", Example: `"make test"`},
+		{Name: "hooks", Text: "Run the hooks pre-merge-commit and commit-msg of the project on the result of a merge, in the sandbox of the check and before it. They can refuse the merge, and change nothing. See `git.hooks`."},
+		{Name: "sign", Text: "Merge only what a person has signed: `polisctl merge NAME --sign` has the git of its caller sign the merge commit. Without a signature a merge fails with SIGNATURE_REQUIRED, and the branch stays pending. polis requires that there is a signature, and does not verify it."},
 		{Name: "check_timeout", Text: "The time limit of the check.", Range: between("1s", "24h")},
 		{Name: "check_memory_mb", Text: "The memory limit of the check, in MiB; 0 means the limit of an agent.", Range: between("16", "1048576"), Zero: true},
 		{Name: "rework", Text: "What happens after a conflict or a failed check. With \"offer\", the task to resolve it is offered, see polisctl-queue-rework(1). " +

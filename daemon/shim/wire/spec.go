@@ -74,6 +74,8 @@ type Spec struct {
 	GitConfig string `json:"git_config,omitempty"`
 	// GitSeed is a text of git configuration that the agent's own begins with, when it is made.
 	GitSeed string `json:"git_seed,omitempty"`
+	// Hooks are the git hooks of the project; nil: it has none.
+	Hooks *GitHooks `json:"hooks,omitempty"`
 	// FullName and Email are the identity of the sandbox's user. git uses them unless a
 	// configuration sets another identity.
 	FullName string `json:"full_name,omitempty"`
