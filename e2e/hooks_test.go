@@ -206,6 +206,13 @@ git config extensions.worktreeConfig true || :
 	ran("agents", "rebase", "mallory")
 	must("maintenance", "--now")
 	must("gc", "--dry-run")
+	ran("merge", "mallory", "--accept-protected")
+	// The project gets the commits of the submodules, so that it is merged.
+	d.write("sub.bundle", d.must("agents", "exec", "mallory", "--", "git", "-C", "src/nested", "bundle", "create", "-", "main"))
+	for _, name := range []string{"n", "sub"} {
+		git(t, d.dir, "clone", "-q", "--bare", "-b", "main", d.path("sub.bundle"), d.path("src", ".git", "modules", name))
+	}
+	d.giveAway(d.path("src"))
 	must("merge", "mallory", "--accept-protected")
 	must("revert", "mallory")
 	ran("queue", "add", "mallory")

@@ -117,7 +117,7 @@ func (e *exporter) export(ctx context.Context, name, module, commit string, dept
 	if err != nil {
 		return err
 	}
-	root, err := os.OpenRoot(r.Dir)
+	root, err := openScratch(r.Dir)
 	if err != nil {
 		return err
 	}

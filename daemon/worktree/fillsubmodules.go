@@ -112,7 +112,7 @@ func (f *filler) fill(ctx context.Context, name, module, commit string, depth in
 		return fmt.Errorf("the project's repository lacks the commit %.12s: %w", commit, err)
 	}
 	if !there {
-		if err := f.link(name, module, commit, refs); err != nil {
+		if err := f.link(ctx, name, module, commit, refs); err != nil {
 			return err
 		}
 	}
@@ -129,7 +129,7 @@ func (f *filler) fill(ctx context.Context, name, module, commit string, depth in
 		return err
 	}
 	defer dir.Close()
-	src, err := os.OpenRoot(r.Dir)
+	src, err := openScratch(r.Dir)
 	if err != nil {
 		return err
 	}
@@ -178,7 +178,7 @@ func (f *filler) index(dir, from *os.Root) error {
 }
 
 // link makes the repository of a submodule, without an index, and the file that leads to it.
-func (f *filler) link(name, module, commit string, refs map[string]string) error {
+func (f *filler) link(ctx context.Context, name, module, commit string, refs map[string]string) error {
 	inside := path.Join(nestedModules, module)
 	for _, d := range append(above(inside), inside, inside+"/objects", inside+"/objects/info", inside+"/refs") {
 		err := f.admin.Mkdir(d, 0o700)
@@ -210,7 +210,7 @@ func (f *filler) link(name, module, commit string, refs map[string]string) error
 			return err
 		}
 	}
-	merged, err := f.w.attach(context.Background(), f.agent)
+	merged, err := f.w.attach(ctx, f.agent)
 	if err != nil {
 		return err
 	}

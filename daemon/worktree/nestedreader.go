@@ -241,7 +241,7 @@ func (n *nestedReader) changed(ctx context.Context, name string, dir *os.File, h
 		if text == nil {
 			text = x.Whole()
 		}
-		if err := n.w.writeIndex(c.Index, text, fi.ModTime()); err != nil {
+		if err := n.w.scratchIndex(r.Dir, text, fi.ModTime()); err != nil {
 			return 0, nil, err
 		}
 	}

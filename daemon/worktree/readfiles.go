@@ -29,6 +29,21 @@ func (w *Workspace) writeIndex(path string, text []byte, at time.Time) error {
 	return errors.Join(err, setTime(f, at), w.giveFile(f), f.Close())
 }
 
+// scratchIndex is writeIndex for the name index in a directory below a scratch directory, which its owner can exchange.
+func (w *Workspace) scratchIndex(dir string, text []byte, at time.Time) error {
+	root, err := openScratch(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	f, err := root.OpenFile("index", os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	return errors.Join(err, setTime(f, at), w.giveFile(f), f.Close())
+}
+
 // setTime sets the times of an open file.
 func setTime(f *os.File, at time.Time) error {
 	ts, err := unix.TimeToTimespec(at)
