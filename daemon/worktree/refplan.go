@@ -33,8 +33,8 @@ type refsOf struct {
 	holder func(ref string) string
 }
 
-// plan decides about each ref by three values: the project's, the one that was brought before and the present one. What
-// somebody else has changed since stays.
+// plan decides about each ref by three values: the project's, the one that was brought before and the present one. A
+// value that an agent or a merge has changed since stays.
 func (r refsOf) plan() refPlan {
 	p := refPlan{set: map[string]string{}, from: map[string]string{}, known: map[string]string{}, kept: map[string]string{}}
 	names := map[string]bool{}
