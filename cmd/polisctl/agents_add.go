@@ -72,7 +72,7 @@ searches there. Its home and /tmp can be written as usual.`,
 	flags := cmd.Flags()
 	flags.StringVarP(&f.base, "base", "b", "", "base `TYPE`, see polisctl agents types (default custom if CMD is given)")
 	flags.StringVarP(&f.workspace, "workspace", "w", "", "`WORKSPACE` to work in (default: that of the current directory, or the only one)")
-	flags.StringVar(&f.branch, "branch", "", "`BRANCH` to work on (default agent/NAME)")
+	flags.StringVar(&f.branch, "branch", "", "`BRANCH` to work on: one of the project's, or a new one from the target (default agent/NAME)")
 	flags.BoolVar(&f.readOnly, "read-only", false, "the agent only reads: it has no branch, and no file of the repository can be changed")
 	flags.StringVar(&f.at, "at", "", "with --read-only, show the files of `COMMIT`, a branch or a tag (default the newest of the target)")
 	flags.BoolVar(&f.waitSetup, "wait-setup", false, "wait until what the setup command makes is there; if the command fails, the agent starts without")

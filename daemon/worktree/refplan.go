@@ -1,8 +1,15 @@
 package worktree
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"polis/daemon/asuser"
 )
 
 // refPlan is what is done about the refs of a project in the shared repository.
@@ -26,8 +33,8 @@ type refsOf struct {
 	holder func(ref string) string
 }
 
-// plan decides about each ref by three values: the project's, the one that was brought before and the present one. What
-// somebody else has changed since stays.
+// plan decides about each ref by three values: the project's, the one that was brought before and the present one. A
+// value that an agent or a merge has changed since stays.
 func (r refsOf) plan() refPlan {
 	p := refPlan{set: map[string]string{}, from: map[string]string{}, known: map[string]string{}, kept: map[string]string{}}
 	names := map[string]bool{}
@@ -120,6 +127,28 @@ func parents(name string) func(func(string) bool) {
 			if !yield(name[:i]) {
 				return
 			}
+		}
+	}
+}
+
+// keepDamaged takes those refs out of a plan that the project has lost by damage, as after a crash: git lists no ref whose file is
+// damaged, and the shared repository can have the only copy.
+func (p *Project) keepDamaged(plan *refPlan) {
+	dir := p.commonDir()
+	for name, want := range plan.set {
+		if want != "" {
+			continue
+		}
+		err := asuser.Do(p.Owner.UID, p.Owner.GID, func() error {
+			fi, err := os.Lstat(filepath.Join(dir, name))
+			if err == nil && fi.IsDir() {
+				return os.ErrNotExist // a directory of other refs
+			}
+			return err
+		})
+		if !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.ENOTDIR) {
+			plan.known[name] = plan.from[name]
+			plan.drop(name, "its file in the project is damaged")
 		}
 	}
 }

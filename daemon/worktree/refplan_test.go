@@ -1,6 +1,8 @@
 package worktree
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -85,4 +87,42 @@ func TestWhereABranchOfThatNameBegins(t *testing.T) {
 		_, err := b.Start(branch, "/p")
 		require.Error(t, err, branch)
 	}
+}
+
+// A ref whose file is damaged is not one that was deleted: the shared repository can have the only copy.
+func TestADamagedRefOfTheProjectIsNotDeleted(t *testing.T) {
+	needRoot(t)
+	dir := project(t)
+	w := up(t, spec(t, dir))
+	p, err := w.Project(t.Context())
+	require.NoError(t, err)
+	as(t, 0, dir, "branch", "other/one")
+	as(t, 0, dir, "tag", "-a", "-m", "x", "v2")
+	bring := func() (Brought, bool) {
+		t.Helper()
+		got, err := w.BringRefs(t.Context(), p, nil)
+		require.NoError(t, err)
+		ids, err := w.Bare().Resolve(t.Context(), "refs/heads/other/one", "refs/tags/v2")
+		require.NoError(t, err)
+		require.NotEmpty(t, ids[1])
+		return got, ids[0] != ""
+	}
+	got, there := bring()
+	require.True(t, there)
+	require.Equal(t, 2, got.Moved)
+	got, _ = bring()
+	require.Zero(t, got.Moved)
+
+	file := filepath.Join(dir, ".git", "refs", "heads", "other", "one")
+	require.NoError(t, os.Truncate(file, 0))
+	for range 2 {
+		got, there = bring()
+		require.True(t, there)
+		require.Contains(t, got.Kept["refs/heads/other/one"], "damaged")
+	}
+	require.NoError(t, os.Remove(file))
+	got, there = bring()
+	require.False(t, there)
+	require.Equal(t, 1, got.Moved)
+	require.Empty(t, got.Kept)
 }

@@ -110,6 +110,7 @@ func (w *Workspace) BringRefs(ctx context.Context, p *Project, holder func(ref s
 		}
 		out.shared = r.shared
 		plan := r.plan()
+		p.keepDamaged(&plan)
 		err = w.apply(ctx, p, &plan)
 		if err == nil {
 			out.Moved, out.Kept = len(plan.set), plan.kept
