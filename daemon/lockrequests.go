@@ -35,6 +35,9 @@ func (b *backend) lockRequest(by string, req api.LockRequest) (lockd.LockRequest
 
 // Lock takes an explicit lock for the caller, or in an agent's name.
 func (b *backend) Lock(ctx context.Context, by string, req api.LockRequest) (api.Lock, error) {
+	if err := leases.Lockable(req.Path); err != nil {
+		return api.Lock{}, err
+	}
 	lr, err := b.lockRequest(by, req)
 	if err != nil {
 		return api.Lock{}, err

@@ -56,7 +56,7 @@ func TestABranchOfTheAgentsOwnIsMerged(t *testing.T) {
 	}
 }
 
-// TestCommitsOnAnotherBranchAreNamed: a merge takes one branch, and what is on another is said with the command
+// TestCommitsOnAnotherBranchAreNamed: a merge takes one branch, and what is on another is named with the command
 // that merges it.
 func TestCommitsOnAnotherBranchAreNamed(t *testing.T) {
 	d := startDaemon(t, options{})
@@ -111,7 +111,7 @@ func TestCommitsOnAnotherBranchAreNamed(t *testing.T) {
 	}
 }
 
-// TestAnotherAgentsWorkIsNotMergedWithABranch: a HEAD at a commit of somebody else is no work of the agent.
+// TestAnotherAgentsWorkIsNotMergedWithABranch: a HEAD at a commit of another agent is no work of the agent.
 func TestAnotherAgentsWorkIsNotMergedWithABranch(t *testing.T) {
 	d := startDaemon(t, options{})
 	d.up()

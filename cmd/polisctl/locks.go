@@ -103,7 +103,7 @@ func locksView(locks []api.Lock, want func(api.Lock) bool) view {
 	return view{json: map[string]any{"locks": kept}, names: paths, human: func(p *page) {
 		rows := make([][]cell, 0, len(kept))
 		for _, l := range kept {
-			path, left := l.Path, cmp.Or(l.Hold, "-")
+			path, left := api.PrintPath(l.Path), cmp.Or(l.Hold, "-")
 			if l.Tree {
 				path += "/**"
 			}

@@ -59,7 +59,7 @@ func (m *Manager) unsaved(ctx context.Context, a *Agent) error {
 	}
 	if ws.Dirty > 0 || ws.Unmerged > 0 {
 		e := api.Errorf(api.CodeUnsavedWork, "agent %s has work that is nowhere else: %s, %s not in %s", name, api.Count(ws.Dirty, "changed file"), api.Count(ws.Unmerged, "commit"), a.WS.Target).
-			With("paths", ws.Paths).With("dirty", ws.Dirty).With("unmerged", ws.Unmerged)
+			With("paths", api.EncodePaths(ws.Paths)).With("dirty", ws.Dirty).With("unmerged", ws.Unmerged)
 		if len(ws.Elsewhere) > 0 {
 			return m.unsavedElsewhere(e, name, ws)
 		}

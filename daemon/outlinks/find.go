@@ -96,7 +96,7 @@ func list(dir int, name string) ([]string, error) {
 	return names, nil
 }
 
-// ignoreOdd drops the errors of what is something else, or belongs to somebody else.
+// ignoreOdd drops the errors of what is something else, or what polisd must not read.
 func ignoreOdd(err error) error {
 	for _, odd := range []error{unix.ENOENT, unix.ENOTDIR, unix.ELOOP, unix.EXDEV, unix.EACCES} {
 		if errors.Is(err, odd) {

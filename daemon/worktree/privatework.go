@@ -186,7 +186,7 @@ func (w *Workspace) restoreRefs(ctx context.Context, agent, commit string, refs 
 				break
 			}
 			dir, rest = path.Join(dir, part), after
-			switch err := root.Mkdir(dir, 0o755); {
+			switch err := root.Mkdir(dir, 0o700); {
 			case errors.Is(err, fs.ErrExist):
 			case err != nil:
 				return fmt.Errorf("restore %s: %w", name, err)
