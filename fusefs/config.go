@@ -85,6 +85,8 @@ type Config struct {
 	// Work is WorkName, and whiteouts and the overlay's attributes can be made (see upper.go). New
 	// duplicates it. The directory around Mountpoint must have mode 0700.
 	Work int
+	// Above is where that overlay is to be mounted, with AsOverlay, and where its callers have it besides.
+	Above []string
 	// NoSetID takes set-id bits away from every file that a caller makes or
 	// changes: on the disk it belongs to another user (package idmap).
 	NoSetID bool
@@ -115,6 +117,9 @@ type FS struct {
 	files  openfile.Table[*handle]
 	lists  dirLists
 	none   inode.Absents
+	// formers are the names that files had, for an overlay above the view.
+	formers inode.Formers
+	calls   callReader
 
 	passthrough openfile.Passthrough
 
