@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -248,4 +249,19 @@ func TestFilesWithSeveralNamesAboveTheView(t *testing.T) {
 	d.must("agents", "stop", "ann")
 	d.must("agents", "start", "ann")
 	require.Equal(t, "x\n3\n", d.sh("ann", "cat b; t/p"))
+
+	// By each path that leads there, inside and on the host; calls that the kernel does not repeat, too.
+	link := filepath.Join(t.TempDir(), "link")
+	require.NoError(t, os.Symlink(a.WorktreePath, link))
+	const several = `set -eu; cd "$1"; rm -rf w; mkdir -p w/x; cd w
+		echo one > a; ln a b; ln a x/c; cat a b > /dev/null; rm a; echo two > a; for i in 1 2 3; do test "$(cat a b x/c "$PWD/b")" = "$(printf 'two\none\none\none')"; done
+		! mkdir b 2> err; grep -q 'File exists' err; ! ln a x/c 2> err; grep -q 'File exists' err; ! ln -s a "$PWD/b" 2> err; grep -q 'File exists' err
+		ln -s x y; ! mkdir y/c 2> err; grep -q 'File exists' err; test "$(cat y/c)" = one; mv x/c x/d; test "$(cat y/d)" = one; rm b; test "$(cat y/d)" = one; test "$(stat -c %h x/d)" = 1`
+	for _, at := range []string{a.WorktreePath, strings.TrimSpace(d.sh("ann", "pwd -P"))} {
+		d.must("agents", "exec", "ann", "--", "sh", "-c", several, "sh", at)
+	}
+	for _, at := range []string{a.WorktreePath, link, "/proc/self/root" + a.WorktreePath} {
+		out, err := exec.CommandContext(t.Context(), "sh", "-c", several, "sh", at).CombinedOutput()
+		require.NoError(t, err, "%s: %s", at, out)
+	}
 }

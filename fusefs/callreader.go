@@ -35,7 +35,7 @@ func (c *callReader) of(fs *FS, tid uint32) (string, []string) {
 	c.once.Do(func() {
 		c.ask = make(chan readCall)
 		// It is not waited for: its end can be as late as that of the program that it reads. It has no lock.
-		go c.run(fs)
+		go c.run(fs, fs.server.Dead())
 	})
 	r := readCall{tid, make(chan readAnswer, 1)}
 	t := time.NewTimer(readCallTime)
@@ -54,7 +54,7 @@ func (c *callReader) of(fs *FS, tid uint32) (string, []string) {
 }
 
 // run answers until the connection ends. This process must not keep the connection meanwhile: see package apart.
-func (c *callReader) run(fs *FS) {
+func (c *callReader) run(fs *FS, ended <-chan struct{}) {
 	err := apart.Do(context.Background(), func() error {
 		for {
 			select {
@@ -63,7 +63,7 @@ func (c *callReader) run(fs *FS) {
 				r.answer <- readAnswer{call, paths}
 			case <-fs.dying:
 				return nil
-			case <-fs.server.Dead():
+			case <-ended:
 				return nil
 			}
 		}

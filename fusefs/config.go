@@ -85,8 +85,10 @@ type Config struct {
 	// Work is WorkName, and whiteouts and the overlay's attributes can be made (see upper.go). New
 	// duplicates it. The directory around Mountpoint must have mode 0700.
 	Work int
-	// Above is where that overlay is to be mounted, with AsOverlay, and where its callers have it besides.
-	Above []string
+	// Above is the path by which this process reaches that overlay, which AsOverlay mounts. AbovePaths are those by
+	// which programs do; any that are missing cost them repeated calls.
+	Above      string
+	AbovePaths []string
 	// NoSetID takes set-id bits away from every file that a caller makes or
 	// changes: on the disk it belongs to another user (package idmap).
 	NoSetID bool
@@ -120,6 +122,7 @@ type FS struct {
 	// formers are the names that files had, for an overlay above the view.
 	formers inode.Formers
 	calls   callReader
+	uses    nameUses
 
 	passthrough openfile.Passthrough
 

@@ -1,16 +1,11 @@
 package fusefs
 
 import (
-	"context"
-	"log/slog"
 	"slices"
-	"strings"
-	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
-	"polis/fusefs/apart"
 	"polis/fusefs/backing"
 	"polis/fusefs/inode"
 )
@@ -35,10 +30,6 @@ const (
 	AboveGID = 0x706f6c69
 	// namelessName is the name that a file that was made without a name has in the kernel.
 	namelessName = "/"
-	// useAfter is how long after a removal other names are used, for others that follow.
-	useAfter = time.Millisecond
-	// useMost bounds the names of a file that are used, until the kernel has asked.
-	useMost = 3
 )
 
 // AsOverlay calls mount, which mounts an overlay whose upper layer is a view with Config.Work: the requests of the
@@ -52,13 +43,6 @@ func (fs *FS) lostName(parent *inode.Node, name string, n *inode.Node) {
 		return
 	}
 	fs.useSoon(fs.formers.Add(parent.ID, name, n, false))
-}
-
-// useSoon uses another name of a file that lost one, soon.
-func (fs *FS) useSoon(one *inode.Former) {
-	if len(fs.cfg.Above) > 0 && fs.formers.Wait(one) {
-		fs.watchers.Go(fs.useNames)
-	}
 }
 
 // question is what is known of a look-up of a name that a file had.
@@ -104,87 +88,4 @@ func (fs *FS) formerly(q question, h *fuse.InHeader, name string, out *fuse.Entr
 		fs.useSoon(one)
 	}
 	return true
-}
-
-// meant returns which of the files that had a name each path of a call means, nil for what has the name now. Where the
-// kernel does not repeat a call (filename_create in fs/namei.c), the first answer must be right.
-func (fs *FS) meant(h *fuse.InHeader, name string, paths []string, all []*inode.Former) (known []*inode.Former) {
-	parent := fs.tree.Get(h.NodeId)
-	var here []string
-	if _, named := fs.tree.Nth(parent, 0); named || parent == fs.tree.Root { // else its path can be another directory's
-		here = append(here, fs.tree.Child(parent, name))
-	}
-	if n := fs.tree.At(parent, name); n != nil {
-		here = append(here, fs.tree.SomePaths(n, inode.FewNames)...)
-	}
-	for _, path := range paths {
-		for _, at := range fs.cfg.Above {
-			rel, below := strings.CutPrefix(path, at+"/")
-			if !below {
-				continue
-			}
-			if slices.Contains(here, rel) {
-				known = append(known, nil)
-				break
-			}
-			i := slices.IndexFunc(all, func(one *inode.Former) bool { return slices.Contains(fs.tree.SomePaths(one.Node, inode.FewNames), rel) })
-			if i >= 0 {
-				known = append(known, all[i])
-			}
-			break
-		}
-	}
-	return known
-}
-
-// useNames uses names, in the overlay, of the files that lost one.
-func (fs *FS) useNames() {
-	for {
-		select {
-		case <-fs.dying:
-		case <-fs.server.Dead():
-		case <-time.After(useAfter):
-		}
-		all := fs.formers.Take()
-		if len(all) == 0 {
-			return
-		}
-		for i, one := range all {
-			if i == 0 || one.Dir() != all[i-1].Dir() {
-				// What removed the name has the directory locked until the kernel has forgotten the name. The
-				// notification of a name that is none waits for that.
-				_ = fs.server.EntryNotify(one.Dir(), ".")
-			}
-		}
-		err := apart.Do(context.Background(), func() error { // it ends with the connection at the latest
-			root, err := unix.Open(fs.cfg.Above[0], unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-			if err != nil {
-				return nil //nolint:nilerr // it is not mounted: nobody uses a name
-			}
-			defer backing.Close(root)
-			for _, one := range all {
-				fs.useName(root, one)
-			}
-			return nil
-		})
-		if err != nil {
-			fs.log.Warn("names of files are not revalidated", slog.String("op", "revalidate"), slog.Any("err", err))
-		}
-	}
-}
-
-// useName uses names of a file until the kernel has asked for the one that it lost. If it does not ask, it never will.
-func (fs *FS) useName(root int, one *inode.Former) {
-	used := false
-	for _, path := range fs.tree.SomePaths(one.Node, useMost) {
-		if !fs.formers.Expect(uint32(unix.Gettid()), one, fs.timeout) {
-			break
-		}
-		how := unix.OpenHow{Flags: unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: backing.ResolveFlags}
-		if fd, err := unix.Openat2(root, path, &how); err == nil {
-			backing.Close(fd)
-			used = true
-		}
-	}
-	fs.formers.Expected(one, used)
 }

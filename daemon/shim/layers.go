@@ -79,7 +79,7 @@ func (s *Shim) belowOverlay(cfg *fusefs.Config, v *views) error {
 	}
 	s.onClose("guard of the overlay", func(context.Context) error { return guard.Close() })
 	cfg.Guard, cfg.Work, cfg.Mountpoint = guard, work, upperMount(s.Spec)
-	cfg.Above = []string{s.at(s.Spec.Mountpoint), s.Spec.Mountpoint, s.Spec.ProjectPath}
+	cfg.Above, cfg.AbovePaths = s.at(s.Spec.Mountpoint), []string{s.Spec.Mountpoint, s.Spec.ProjectPath}
 	cfg.BeforeTrim = s.forgetOverlay // what it has looked up holds inodes of the view
 	return nil
 }

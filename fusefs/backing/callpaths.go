@@ -2,9 +2,10 @@ package backing
 
 import (
 	"bytes"
+	"math"
 	"os"
 	"path"
-	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -27,21 +28,13 @@ var pathCalls = map[int][]pathArg{
 	unix.SYS_GETXATTR: {{noDir, 0}}, unix.SYS_LGETXATTR: {{noDir, 0}}, unix.SYS_SETXATTR: {{noDir, 0}}, unix.SYS_LSETXATTR: {{noDir, 0}},
 }
 
-func init() {
-	if runtime.GOARCH != "amd64" {
-		return
-	}
-	// Those that only this architecture has: stat, lstat, newfstatat and older names of what is above.
-	for _, n := range []int{2, 4, 6, 21, 83, 85, 87, 89, 90, 92, 94, 132, 133, 235} {
-		pathCalls[n] = []pathArg{{noDir, 0}}
-	}
-	pathCalls[82], pathCalls[86] = []pathArg{{noDir, 1}, {noDir, 0}}, []pathArg{{noDir, 1}, {noDir, 0}} // rename, link
-	pathCalls[88], pathCalls[262] = []pathArg{{noDir, 1}}, []pathArg{{0, 1}}                            // symlink, newfstatat
-}
-
 // CallPaths returns the absolute paths in the system call of a thread that waits for an answer, as the thread has them,
-// not resolved; none if there are none, or if they cannot be read (proc_pid_syscall(5), process_vm_readv(2)). call
-// differs from call to call. The thread decides what is read: it is a hint about its own call.
+// not resolved; none if there are none, or if they cannot be read (proc_pid_syscall(5), process_vm_readv(2)). Of a path
+// that leads up from a directory that it names, only the end is returned: from where depends on symbolic links. call
+// differs from call to call.
+//
+// The thread decides what is read, and can change it at any moment. It is a hint about the thread's own call: no
+// permission may depend on it.
 func CallPaths(tid uint32) (call string, paths []string) {
 	proc := "/proc/" + strconv.FormatUint(uint64(tid), 10)
 	text, err := os.ReadFile(proc + "/syscall")
@@ -60,10 +53,17 @@ func CallPaths(tid uint32) (call string, paths []string) {
 		v, _ := strconv.ParseUint(strings.TrimPrefix(words[1+i], "0x"), 16, 64) //nolint:errcheck // the kernel's
 		return v
 	}
-	for _, a := range pathCalls[n] {
+	if sp := arg(len(words) - 3); sp <= math.MaxUint32 {
+		return string(text), nil // a program of 32 bits: other calls have these numbers
+	}
+	for _, a := range slices.Concat(pathCalls[n], oldPathCalls[n]) {
 		name := stringAt(int(tid), uintptr(arg(a.path)))
 		if name == "" {
 			return string(text), nil
+		}
+		if end, is := climbs(name); is {
+			paths = append(paths, path.Clean(end))
+			continue
 		}
 		if !path.IsAbs(name) {
 			from := proc + "/cwd"
@@ -79,6 +79,20 @@ func CallPaths(tid uint32) (call string, paths []string) {
 		paths = append(paths, path.Clean(name))
 	}
 	return string(text), paths
+}
+
+// climbs reports whether a path leads up from a directory that it names, and returns what follows.
+func climbs(path string) (end string, is bool) {
+	down := false
+	for rest, more := path, true; more; {
+		var part string
+		part, rest, more = strings.Cut(rest, "/")
+		if part == ".." && down {
+			end, is = rest, true
+		}
+		down = down || part != "" && part != "." && part != ".."
+	}
+	return end, is
 }
 
 // stringAt reads a path in the memory of a process.

@@ -53,12 +53,10 @@ type Formers struct {
 	n atomic.Int32
 
 	mu      sync.Mutex
-	at      map[nameAt][]*Former // the newest last
-	of      map[uint64][]*Former // by file, the oldest first
-	dirs    map[uint64]int       // how many each directory has
+	at      map[uint64]map[string][]*Former // by directory and name, the newest last
+	of      map[uint64][]*Former            // by file, the oldest first
 	askers  map[uint32]*asker
 	waiting []*Former
-	on      bool   // a goroutine takes what waits
 	tid     uint32 // a thread that asks for expected
 	expects *Former
 }
@@ -70,7 +68,7 @@ func (f *Formers) Any() bool { return f.n.Load() > 0 }
 func (f *Formers) Has(dir uint64, name string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return len(f.at[nameAt{dir, name}]) > 0
+	return len(f.at[dir][name]) > 0
 }
 
 // Add remembers that n had a name. kept says that the kernel keeps it.
@@ -78,11 +76,11 @@ func (f *Formers) Add(dir uint64, name string, n *Node, kept bool) *Former {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.at == nil {
-		f.at, f.of, f.dirs, f.askers = map[nameAt][]*Former{}, map[uint64][]*Former{}, map[uint64]int{}, map[uint32]*asker{}
+		f.at, f.of, f.askers = map[uint64]map[string][]*Former{}, map[uint64][]*Former{}, map[uint32]*asker{}
 	}
 	at := nameAt{dir, string([]byte(name))} // it may be part of a request buffer
 	one := &Former{at: at, Node: n, asked: kept}
-	for _, before := range f.at[at] {
+	for _, before := range f.named(at) {
 		if before.Node == n { // the kernel can have both
 			one.asked = before.asked || kept
 			f.drop(before)
@@ -101,24 +99,30 @@ func (f *Formers) Add(dir uint64, name string, n *Node, kept bool) *Former {
 	if kept {
 		one.kept = time.Now()
 	}
-	f.at[at] = append(f.at[at], one)
+	if f.at[dir] == nil {
+		f.at[dir] = map[string][]*Former{}
+	}
+	f.at[dir][at.name] = append(f.at[dir][at.name], one)
 	f.of[n.ID] = append(f.of[n.ID], one)
-	f.dirs[dir]++
 	f.n.Add(1)
 	return one
 }
 
+// named returns the files that had a name.
+func (f *Formers) named(at nameAt) []*Former { return f.at[at.dir][at.name] }
+
 func (f *Formers) drop(one *Former) {
 	is := func(o *Former) bool { return o == one }
-	if f.at[one.at] = slices.DeleteFunc(f.at[one.at], is); len(f.at[one.at]) == 0 {
-		delete(f.at, one.at)
+	names := f.at[one.at.dir]
+	if names[one.at.name] = slices.DeleteFunc(names[one.at.name], is); len(names[one.at.name]) == 0 {
+		delete(names, one.at.name)
+	}
+	if len(names) == 0 {
+		delete(f.at, one.at.dir)
 	}
 	id := one.Node.ID
 	if f.of[id] = slices.DeleteFunc(f.of[id], is); len(f.of[id]) == 0 {
 		delete(f.of, id)
-	}
-	if f.dirs[one.at.dir]--; f.dirs[one.at.dir] == 0 {
-		delete(f.dirs, one.at.dir)
 	}
 	f.n.Add(-1)
 }
@@ -134,14 +138,9 @@ func (f *Formers) Forget(id uint64) {
 	for _, one := range slices.Clone(f.of[id]) {
 		f.drop(one)
 	}
-	if f.dirs[id] == 0 {
-		return
-	}
-	for at, all := range f.at {
-		if at.dir == id {
-			for _, one := range slices.Clone(all) {
-				f.drop(one)
-			}
+	for _, all := range f.at[id] {
+		for _, one := range slices.Clone(all) {
+			f.drop(one)
 		}
 	}
 }
@@ -164,7 +163,7 @@ func (f *Formers) Asked(tid uint32, dir uint64, name, call string, meant func([]
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	at := nameAt{dir, name}
-	all := f.at[at]
+	all := f.named(at)
 	if len(all) == 0 {
 		return nil, false
 	}
@@ -229,20 +228,18 @@ func (f *Formers) Kept(one *Former) {
 	one.kept, one.asked = time.Now(), true
 }
 
-// Wait puts a name among those that wait. first: a goroutine must be started that takes them.
-func (f *Formers) Wait(one *Former) (first bool) {
+// Wait puts a name among those that wait for Take.
+func (f *Formers) Wait(one *Former) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if one.waits || len(f.waiting) >= maxWaiting {
-		return false
+		return
 	}
 	one.waits = true
 	f.waiting = append(f.waiting, one)
-	first, f.on = !f.on, true
-	return first
 }
 
-// Take returns what waits. After an empty answer the next Wait is a first one.
+// Take returns what waits.
 func (f *Formers) Take() []*Former {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -250,7 +247,7 @@ func (f *Formers) Take() []*Former {
 	for _, one := range all {
 		one.waits = false
 	}
-	f.waiting, f.on = nil, len(all) > 0
+	f.waiting = nil
 	return all
 }
 
@@ -261,7 +258,7 @@ func (f *Formers) Expect(tid uint32, one *Former, limit time.Duration) bool {
 	defer f.mu.Unlock()
 	delete(f.askers, tid)
 	f.tid, f.expects = tid, one
-	return slices.Contains(f.at[one.at], one) && time.Since(one.kept) >= limit
+	return slices.Contains(f.named(one.at), one) && time.Since(one.kept) >= limit
 }
 
 // Expected says that a thread asks for nothing more. It forgets a name that the kernel could have asked for, and never
@@ -270,7 +267,7 @@ func (f *Formers) Expected(one *Former, could bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.tid, f.expects = 0, nil
-	if could && !one.asked && slices.Contains(f.at[one.at], one) {
+	if could && !one.asked && slices.Contains(f.named(one.at), one) {
 		f.drop(one)
 	}
 }

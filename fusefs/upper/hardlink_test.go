@@ -15,6 +15,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"polis/fusefs/overlayfs"
 )
 
 // linkScripts are what programs do with files that have more than one name.
@@ -115,9 +117,25 @@ func TestRandomChangesOfHardLinksAreAsOnTheDisk(t *testing.T) {
 	}
 }
 
+// A name that the kernel has not looked up before the first one went is looked up, and revalidated only after that.
+func TestANameIsFoundAfterTheFirstOneWent(t *testing.T) {
+	s := mount(t, nil)
+	require.NoError(t, os.WriteFile(s.in("a"), []byte("text"), 0o644))
+	require.NoError(t, os.Link(s.in("a"), s.in("b")))
+	require.NoError(t, overlayfs.Forget(s.at))
+	f, err := os.Open(s.in("a"))
+	require.NoError(t, err)
+	defer f.Close()
+	require.NoError(t, os.Remove(s.in("a")))
+	time.Sleep(50 * time.Millisecond) // the view has used the name by now
+	for range 3 {
+		require.Equal(t, "text", text(t, s.in("b")))
+	}
+}
+
 // linkStep makes one change below dir and returns what a program sees.
 func linkStep(dir string, op int, from, to string, i int) string {
-	f, g := filepath.Join(dir, from), filepath.Join(dir, to)
+	f, g := dir+"/"+from, dir+"/"+to // dir can lead up from a symbolic link
 	var err error
 	out := ""
 	switch op {
@@ -143,9 +161,9 @@ func linkStep(dir string, op int, from, to string, i int) string {
 			err = h.Close()
 		}
 	case 9:
-		err = os.Mkdir(filepath.Dir(g)+"/../e", 0o755)
+		err = os.Mkdir(g[:strings.LastIndex(g, "/")]+"/../e", 0o755)
 	case 10:
-		err = os.RemoveAll(filepath.Join(dir, "e"))
+		err = os.RemoveAll(dir + "/e")
 	default:
 		b, rerr := os.ReadFile(f)
 		out, err = string(b), rerr
@@ -155,11 +173,11 @@ func linkStep(dir string, op int, from, to string, i int) string {
 		out += " " + unix.ErrnoName(e)
 	}
 	for _, name := range []string{from, to} {
-		fi, err := os.Lstat(filepath.Join(dir, name))
+		fi, err := os.Lstat(dir + "/" + name)
 		if errors.As(err, &e) {
 			out += " " + unix.ErrnoName(e)
 		} else if fi.Mode().IsRegular() {
-			b, err := os.ReadFile(filepath.Join(dir, name))
+			b, err := os.ReadFile(dir + "/" + name)
 			out += fmt.Sprintf(" %d %q %v", fi.Sys().(*syscall.Stat_t).Nlink, b, err)
 		}
 	}
@@ -169,8 +187,8 @@ func linkStep(dir string, op int, from, to string, i int) string {
 // runAs returns the output of a script, which must succeed.
 func runAs(t *testing.T, uid uint32, dir, script string) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "sh", "-euc", script)
-	cmd.Dir = dir
+	// Not cmd.Dir: between fork and exec no goroutine of this process may have to answer.
+	cmd := exec.CommandContext(t.Context(), "sh", "-euc", `cd "$0"; `+script, dir)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "GIT_CONFIG_NOSYSTEM=1", "LC_ALL=C"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 	out, err := cmd.CombinedOutput()

@@ -141,7 +141,7 @@ func mount(t testing.TB, files map[string]string, change ...func(*asked, *fusefs
 	guard, err := upper.New(s.g, s.tree, work)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, guard.Close()) })
-	cfg := fusefs.Config{Roots: []int{root}, Work: work, Guard: guard, Mountpoint: s.view, FsName: "polis-test", Above: []string{s.at}}
+	cfg := fusefs.Config{Roots: []int{root}, Work: work, Guard: guard, Mountpoint: s.view, FsName: "polis-test", Above: s.at, AbovePaths: []string{s.at}}
 	for _, f := range change {
 		f(s.g, &cfg)
 	}
