@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"polis/daemon/api"
 )
@@ -61,13 +62,15 @@ func TestAShimThatIsStoppedAgainAndAgainIsKilled(t *testing.T) {
 	a := d.add("alice")
 	d.add("bob")
 	d.sh("alice", "echo precious > x.txt")
-	pid := d.shim("alice")
+	shim, err := unix.PidfdOpen(d.shim("alice"), 0) // its number can become another process's
+	require.NoError(t, err)
+	defer unix.Close(shim)
 	stop := make(chan struct{})
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
 		for {
-			_ = syscall.Kill(pid, syscall.SIGSTOP) //nolint:errcheck // it has ended
+			_ = unix.PidfdSendSignal(shim, unix.SIGSTOP, nil, 0) //nolint:errcheck // it has ended
 			select {
 			case <-stop:
 				return
@@ -94,6 +97,6 @@ func TestAShimThatIsStoppedAgainAndAgainIsKilled(t *testing.T) {
 	require.Equal(t, "one\ntwo\nthree\n", d.sh("bob", "cat main.txt"), "the others continue")
 	d.must("agents", "start", "alice")
 	require.Equal(t, "precious\n", d.sh("alice", "cat x.txt"))
-	_, err := os.Stat(a.WorktreePath + "/x.txt")
+	_, err = os.Stat(a.WorktreePath + "/x.txt")
 	require.NoError(t, err)
 }

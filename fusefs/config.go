@@ -85,6 +85,10 @@ type Config struct {
 	// Work is WorkName, and whiteouts and the overlay's attributes can be made (see upper.go). New
 	// duplicates it. The directory around Mountpoint must have mode 0700.
 	Work int
+	// Above is the path by which this process reaches that overlay, which AsOverlay mounts. AbovePaths are those by
+	// which programs do; any that are missing cost them repeated calls.
+	Above      string
+	AbovePaths []string
 	// NoSetID takes set-id bits away from every file that a caller makes or
 	// changes: on the disk it belongs to another user (package idmap).
 	NoSetID bool
@@ -115,6 +119,10 @@ type FS struct {
 	files  openfile.Table[*handle]
 	lists  dirLists
 	none   inode.Absents
+	// formers are the names that files had, for an overlay above the view.
+	formers inode.Formers
+	calls   callReader
+	uses    nameUses
 
 	passthrough openfile.Passthrough
 

@@ -149,6 +149,7 @@ func (fs *FS) change(cancel request, h *fuse.InHeader, m mutation) syscall.Errno
 // changeKeep is change whose ticket stays with the caller on success.
 func (fs *FS) changeKeep(cancel request, h *fuse.InHeader, m mutation) (tk Ticket, errno syscall.Errno) {
 	start := time.Now()
+	fs.formers.Changing(h.Pid)
 	defer func() {
 		if errno != Restart {
 			fs.guard.Count(m.op, true, errno, time.Since(start).Nanoseconds())

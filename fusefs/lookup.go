@@ -12,8 +12,8 @@ import (
 )
 
 // Lookup answers whether a name exists. A hidden name does not.
-func (fs *FS) Lookup(_ request, h *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
-	if e := validName(name); e != 0 {
+func (fs *FS) Lookup(req request, h *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
+	if e := validName(name); e != 0 && name != namelessName {
 		return status(e)
 	}
 	if fs.isTop(h.NodeId) {
@@ -23,8 +23,15 @@ func (fs *FS) Lookup(_ request, h *fuse.InHeader, name string, out *fuse.EntryOu
 	if parent == nil {
 		return status(syscall.ESTALE)
 	}
+	q := fs.asksFormer(req, h, name)
 	fs.tree.Names.RLock()
 	defer fs.tree.Names.RUnlock()
+	if fs.formerly(q, h, name, out) {
+		return fuse.OK
+	}
+	if name == namelessName {
+		return fuse.ENOENT
+	}
 	e := fs.find(parent, name, out)
 	if e == syscall.ENOENT && fs.keepsAbsent(parent, name) && fs.none.Add(parent.ID, name) {
 		// No inode, and how long to believe it.
@@ -79,6 +86,10 @@ func (fs *FS) enterNameless(parent *inode.Node, st *unix.Statx_t, out *fuse.Entr
 	fs.tree.SetNameless(n, fs.tree.Path(parent))
 	out.NodeId, out.Generation = n.ID, 1
 	fs.attr(st, &out.Attr)
+	if fs.upper() {
+		out.SetEntryTimeout(fs.timeout)
+		fs.formers.Add(parent.ID, namelessName, n, true)
+	}
 	return n
 }
 
@@ -117,6 +128,7 @@ func (fs *FS) Forget(id, count uint64) {
 	if n == nil {
 		return
 	}
+	fs.formers.Forget(id)
 	if n.IsDir() {
 		fs.layers.Drop(n)
 		fs.lists.drop(n.ID)

@@ -45,7 +45,9 @@ func (fs *FS) options() conn.Options {
 	}
 	// The overlay checks its callers by the attributes that it has. The kernel would ask for those of a
 	// directory again after each change in it.
-	o.Unchecked = fs.upper()
+	if fs.upper() {
+		o.Unchecked, o.Above = true, AboveGID
+	}
 	if fs.overlay {
 		o.StackDepth = 2
 	}

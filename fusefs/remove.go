@@ -127,8 +127,15 @@ func (fs *FS) gone(parent *inode.Node, name string, st *unix.Statx_t) {
 		fs.attr(st, left)
 		left.Nlink = 0
 	}
-	if n := fs.tree.Unlinked(parent, name, left); n != nil && n.IsDir() {
+	n := fs.tree.Unlinked(parent, name, left)
+	switch {
+	case n == nil:
+	case n.IsDir():
 		fs.layers.Drop(n)
+	case left != nil:
+		fs.formers.Forget(n.ID)
+	default:
+		fs.lostName(parent, name, n)
 	}
 }
 

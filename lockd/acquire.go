@@ -31,6 +31,14 @@ var errDisconnected = errors.New("connection to lock server lost")
 // ErrUnavailable if the server does not answer within Bound, ErrLimit, ErrInvalid, or the error
 // of ctx.
 func (c *Client) Acquire(ctx context.Context, r Request) (*Ticket, error) {
+	t, err := c.acquire(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return c.beginUse(t, r.Op), nil
+}
+
+func (c *Client) acquire(ctx context.Context, r Request) (*Ticket, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -148,6 +156,7 @@ func (c *Client) begin(r *Request, ws []want, spent time.Duration) (*call, *link
 		cl.asked = append(cl.asked, i)
 		k := wirePath(w.path)
 		k.Tree, k.Read, k.Merge = w.tree, w.mode == Read, w.hold < 0
+		k.Keep = millis(time.Duration(w.hold))
 		k.Wait = millis(w.wait - spent)
 		m.Keys = append(m.Keys, k)
 	}
@@ -213,7 +222,7 @@ func (c *Client) finish(id uint64, tokens []uint64, err error) {
 		}
 		if !cl.left {
 			for _, e := range cl.entries {
-				e.used, e.recent = true, true
+				e.use()
 			}
 		}
 	}

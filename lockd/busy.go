@@ -25,7 +25,7 @@ func (c *Client) needsBusyCheck(e *entry) bool {
 func (c *Client) unused(es []*entry) []*entry {
 	var ask []*entry
 	es = slices.DeleteFunc(es, func(e *entry) bool {
-		if c.needsBusyCheck(e) {
+		if c.needsBusyCheck(e) || e.compare {
 			e.pins++
 			if e.recent {
 				e.checks = 0
@@ -39,10 +39,16 @@ func (c *Client) unused(es []*entry) []*entry {
 	if ask == nil {
 		return es
 	}
-	busy := make([]bool, len(ask))
+	busy, same, before := make([]bool, len(ask)), make([]bool, len(ask)), make([]any, len(ask))
+	for i, e := range ask {
+		if e.compare {
+			before[i] = e.before
+		}
+	}
 	c.mu.Unlock()
 	for i, e := range ask {
-		busy[i] = c.Busy(e.path)
+		busy[i] = c.Busy != nil && c.Busy(e.path)
+		same[i] = !busy[i] && before[i] != nil && c.same(e, before[i])
 	}
 	c.mu.Lock()
 	now := c.Now()
@@ -50,6 +56,10 @@ func (c *Client) unused(es []*entry) []*entry {
 		switch e.pins--; {
 		case e.pins > 0 || e.lost.Load() || !e.held:
 			// In use again, and scheduled when that use ends; or gone.
+		case e.compare:
+			if c.compared(e, busy[i], same[i] && !e.recent, now) {
+				es = append(es, e)
+			}
 		case e.recent && e.hold >= 0:
 			e.idle = now // used and closed meanwhile
 			c.schedule(e, now.Add(time.Duration(e.hold)))
@@ -62,12 +72,40 @@ func (c *Client) unused(es []*entry) []*entry {
 	return es
 }
 
+// compared decides about an entry that was compared, and reports whether it is released.
+func (c *Client) compared(e *entry, busy, same bool, now time.Time) bool {
+	switch {
+	case same:
+		return true
+	case e.recent:
+		c.schedule(e, now) // used and closed meanwhile
+	case busy && e.checks < busyCompares:
+		c.recheck(e, now)
+	default:
+		e.compare = false
+		e.forgetState()
+		if e.hold > 0 {
+			c.schedule(e, later(e.idle.Add(time.Duration(e.hold)), now))
+		}
+	}
+	return false
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
 // recheck schedules another check of a busy entry, whatever its hold.
 func (c *Client) recheck(e *entry, now time.Time) {
 	if e.slot == 0 {
 		e.due = now.Add(firstCheck << e.checks)
 		e.checks = min(e.checks+1, pauses)
-		e.idle = e.due.Add(-time.Duration(e.hold))
+		if !e.compare {
+			e.idle = e.due.Add(-time.Duration(e.hold))
+		}
 		heap.Push(&c.expiry, e)
 	}
 }

@@ -2,7 +2,6 @@ package lockd
 
 import (
 	"container/heap"
-	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -36,6 +35,12 @@ type entry struct {
 	idle   time.Time // when the last pin went
 	due    time.Time // when the expiry heap checks it
 	slot   int       // index in the heap plus one; 0: not in it
+
+	// state and before are what is known of the file before the lease. compare: the next check compares, and releases
+	// the lease if nothing has changed.
+	state   stateOf
+	before  any
+	compare bool
 }
 
 func (e *entry) covers(w want) bool {
@@ -82,15 +87,18 @@ func (c *Client) cached(ws []want) *Ticket {
 	}
 	for _, e := range t.entries {
 		e.pins++
-		e.used, e.recent = true, true
+		e.use()
 	}
 	return t
 }
 
-// unpinAll unpins entries and releases those whose time is over.
-func (c *Client) unpinAll(es []*entry) {
+// unpinAll unpins entries after an operation and releases those whose time is over. ends is Compare.Ends of it.
+func (c *Client) unpinAll(es []*entry, ends bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	for _, e := range es {
+		e.compare = ends && e.state == hasState
+	}
 	c.unpin(es)
 }
 
@@ -109,6 +117,11 @@ func (c *Client) unpin(es []*entry) {
 			c.schedule(e, now)
 		case e.hold == HoldClose || !e.used:
 			over = append(over, e)
+		case e.compare:
+			if e.slot != 0 {
+				heap.Remove(&c.expiry, e.slot-1) // it is due with the hold
+			}
+			c.schedule(e, now)
 		case e.hold > 0:
 			c.schedule(e, now.Add(time.Duration(e.hold)))
 		}
@@ -139,10 +152,10 @@ func (c *Client) expire(now time.Time) (more bool) {
 			break
 		}
 		e := heap.Pop(&c.expiry).(*entry)
-		if e.pins > 0 || e.hold < 0 {
+		if e.pins > 0 || e.hold < 0 && !e.compare {
 			continue // the last unpin schedules it again
 		}
-		if due := e.idle.Add(time.Duration(e.hold)); due.After(now) {
+		if due := e.idle.Add(time.Duration(e.hold)); due.After(now) && !e.compare {
 			c.schedule(e, due)
 			continue
 		}
@@ -189,7 +202,7 @@ func (c *Client) release(es []*entry) {
 		c.forget(e)
 		switch {
 		case c.link == nil || !e.known():
-		case e.hold >= lazyHold || c.delegated(e.path) != nil:
+		case e.hold >= lazyHold && !e.compare || c.delegated(e.path) != nil:
 			c.freed = append(c.freed, wirePath(e.path))
 		default:
 			now = append(now, wirePath(e.path))
@@ -212,6 +225,7 @@ const lazyHold = Hold(time.Second)
 func (e *entry) claim() wireKey {
 	k := wirePath(e.path)
 	k.Tree, k.Read, k.Merge = e.tree, e.mode == Read, e.hold < 0
+	k.Keep = millis(time.Duration(e.hold))
 	k.Token, k.Since = e.token.Load(), e.since.UnixMilli()
 	return k
 }
@@ -220,72 +234,4 @@ func (c *Client) newEntry(w want) *entry {
 	e := &entry{path: w.path, hold: w.hold, mode: w.mode}
 	c.entries[w.path] = e
 	return e
-}
-
-// Release releases unused leases on these paths; those in use follow at their last Done, whatever
-// their hold.
-func (c *Client) Release(paths ...string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var over []*entry
-	for _, p := range paths {
-		if e := c.entries[p]; e != nil {
-			over = c.letGo(e, over)
-		}
-	}
-	c.release(over)
-}
-
-// ReleaseAll is Release for everything held.
-func (c *Client) ReleaseAll() { c.releaseIf(func(*entry) bool { return true }) }
-
-func (c *Client) releaseIf(which func(*entry) bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var over []*entry
-	for _, e := range c.entries {
-		if which(e) {
-			over = c.letGo(e, over)
-		}
-	}
-	c.release(over)
-}
-
-func (c *Client) letGo(e *entry, over []*entry) []*entry {
-	e.hold = HoldClose
-	if e.held && e.pins == 0 {
-		return append(over, e)
-	}
-	return over
-}
-
-// ReleaseIdle releases at once the leases that which selects and nothing uses: no handle is open, and
-// no mapping writes to the file. Those that stay until the merge are not among them (see
-// Server.ReleaseMerge).
-func (c *Client) ReleaseIdle(which func(path string) bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var all []*entry
-	for _, e := range c.entries {
-		if e.hold >= 0 && which(e.path) {
-			all = append(all, e)
-		}
-	}
-	for part := range slices.Chunk(all, expireAtOnce) {
-		over := slices.DeleteFunc(part, func(e *entry) bool { return !e.held || e.pins > 0 || e.lost.Load() })
-		c.release(c.unused(over))
-	}
-}
-
-// Held returns how many leases the client has.
-func (c *Client) Held() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	n := 0
-	for _, e := range c.entries {
-		if e.held {
-			n++
-		}
-	}
-	return n
 }

@@ -36,6 +36,8 @@ type Client struct {
 	// write to the file when its last handle is closed. It is called again every second while it
 	// returns true, and must not block for long.
 	Busy func(path string) bool
+	// Compare, if set, ends leases whose files are as they were.
+	Compare *Compare
 	// OnLost is called with leases that were taken away: broken by an administrator, or lost with
 	// the session. Their tickets are invalid.
 	OnLost func(paths []string, why string)

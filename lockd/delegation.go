@@ -76,7 +76,7 @@ func (c *Client) here(ws []want, op string, pid uint32) *Ticket {
 			t.entries = append(t.entries, e)
 		}
 		e.pins++
-		e.used, e.recent = true, true
+		e.use()
 	}
 	return t
 }

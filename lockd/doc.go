@@ -23,6 +23,10 @@
 // A client that lost its connection uses its delegations as long as its
 // leases, and drops them when it reconnects, before it claims its leases.
 //
+// A client that can compare (Compare) reads what is at a path after the lease is granted and before
+// anything changes, and again after the last use. If both are equal, the lease ends at once. Any
+// operation that it cannot attribute, and one that begins while another reads, leaves the hold as it is.
+//
 // The package knows paths and names; it never opens a file of a repository,
 // starts no process and decides nothing about policy.
 //

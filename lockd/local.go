@@ -12,6 +12,14 @@ var ErrMustAsk = errors.New("lock server must be asked")
 // AcquireLocal is Acquire for leases that the agent holds, or that it can grant in directories
 // delegated to it. It waits for nothing. Any other request is ErrMustAsk, an invalid one too.
 func (c *Client) AcquireLocal(r Request) (*Ticket, error) {
+	t, err := c.acquireLocal(r)
+	if err != nil {
+		return nil, err
+	}
+	return c.beginUse(t, r.Op), nil
+}
+
+func (c *Client) acquireLocal(r Request) (*Ticket, error) {
 	if t := c.quick(&r); t != nil {
 		return t, nil
 	}

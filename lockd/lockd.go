@@ -14,6 +14,7 @@ type (
 	Mode          = table.Mode
 	Awaiter       = table.Awaiter
 	ConflictError = table.ConflictError
+	Until         = table.Until
 )
 
 // The two modes of a lease.

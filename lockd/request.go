@@ -96,13 +96,14 @@ func sizeOf(ws []want) (bytes int) {
 type Ticket struct {
 	client  *Client
 	entries []*entry
+	ends    bool // Compare.Ends
 	over    atomic.Bool
 }
 
 // Done ends the operation (its handle is closed). It does not block; further calls do nothing.
 func (t *Ticket) Done() {
 	if t.over.CompareAndSwap(false, true) {
-		t.client.unpinAll(t.entries)
+		t.client.unpinAll(t.entries, t.ends)
 	}
 }
 

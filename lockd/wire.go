@@ -100,6 +100,7 @@ type wireKey struct {
 	Tree  bool   `json:"tree,omitempty"`
 	Read  bool   `json:"read,omitempty"`
 	Merge bool   `json:"merge,omitempty"`
+	Keep  int64  `json:"keep,omitempty"` // ms
 	Wait  int64  `json:"wait,omitempty"` // ms
 	Token uint64 `json:"token,omitempty"`
 	Since int64  `json:"since,omitempty"` // unix ms
@@ -107,17 +108,6 @@ type wireKey struct {
 	// Of a report.
 	Op  string `json:"o,omitempty"`
 	Pid uint32 `json:"pid,omitempty"`
-}
-
-type wireConflict struct {
-	Path   wireKey `json:"path"`
-	Lease  wireKey `json:"lease"`
-	Holder string  `json:"holder"`
-	Since  int64   `json:"since"` // unix ns
-	Reason string  `json:"reason,omitempty"`
-	Token  uint64  `json:"token"`
-	Op     string  `json:"op,omitempty"`
-	Pid    uint32  `json:"pid,omitempty"`
 }
 
 func wirePath(p string) wireKey {
@@ -151,6 +141,7 @@ func (k *wireKey) key() (table.Key, error) {
 	return table.Key{
 		Path: k.path(), Tree: k.Tree, Mode: k.mode(), Merge: k.Merge,
 		Wait: time.Duration(k.Wait) * time.Millisecond,
+		Keep: time.Duration(min(max(k.Keep, 0), maxWait.Milliseconds())) * time.Millisecond,
 	}, nil
 }
 
@@ -178,13 +169,8 @@ func errorMessage(id uint64, err error) *message {
 	var ce *ConflictError
 	switch {
 	case errors.As(err, &ce):
-		lease := wirePath(ce.Lease)
-		lease.Tree, lease.Read = ce.Tree, ce.Mode == Read
 		m.Code, m.Text = codeConflict, ""
-		m.Conflict = &wireConflict{
-			Path: wirePath(ce.Path), Lease: lease, Holder: ce.Holder, Since: ce.Since.UnixNano(),
-			Reason: ce.Reason, Token: ce.Token, Op: ce.Op, Pid: ce.Pid,
-		}
+		m.Conflict = conflictOnWire(ce)
 	case errors.Is(err, table.ErrGrace):
 		m.Code = codeUnavailable
 	case errors.Is(err, table.ErrLimit):
@@ -208,11 +194,7 @@ func (m *message) err(workspace string) error {
 	switch m.Code {
 	case codeConflict:
 		if c := m.Conflict; c != nil {
-			return &ConflictError{
-				Workspace: workspace, Path: c.Path.path(), Lease: c.Lease.path(), Holder: c.Holder,
-				Since: time.Unix(0, c.Since), Reason: c.Reason, Token: c.Token,
-				Mode: c.Lease.mode(), Tree: c.Lease.Tree, Op: c.Op, Pid: c.Pid,
-			}
+			return c.err(workspace)
 		}
 	case codeUnavailable:
 		return fmt.Errorf("%w: %s", ErrUnavailable, m.Text)

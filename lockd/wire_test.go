@@ -23,6 +23,7 @@ func TestErrorsSurviveTheWire(t *testing.T) {
 	ce := &ConflictError{
 		Workspace: ws, Path: "d/\xff", Lease: "d", Holder: "ann", Since: since, Reason: "why", Token: 7,
 		Mode: Read, Tree: true, Op: "open", Pid: 4,
+		Until: Until{At: time.UnixMilli(since.UnixMilli()), Explicit: true, Merge: true, After: 30 * time.Second},
 	}
 	for _, tc := range []struct {
 		in, is error

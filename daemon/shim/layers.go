@@ -79,6 +79,7 @@ func (s *Shim) belowOverlay(cfg *fusefs.Config, v *views) error {
 	}
 	s.onClose("guard of the overlay", func(context.Context) error { return guard.Close() })
 	cfg.Guard, cfg.Work, cfg.Mountpoint = guard, work, upperMount(s.Spec)
+	cfg.Above, cfg.AbovePaths = s.at(s.Spec.Mountpoint), []string{s.Spec.Mountpoint, s.Spec.ProjectPath}
 	cfg.BeforeTrim = s.forgetOverlay // what it has looked up holds inodes of the view
 	return nil
 }
@@ -103,7 +104,7 @@ func (s *Shim) mountOverlay(ctx context.Context) error {
 	}
 	view := upperMount(sp)
 	layers := overlayfs.Layers{Lower: s.lowerDirs(), Upper: filepath.Join(view, fusefs.UpperName), Work: filepath.Join(view, fusefs.WorkName), Target: s.at(sp.Mountpoint), Source: fsName(sp)}
-	if err := apart.Do(ctx, func() error { return overlayfs.Mount(layers) }); err != nil {
+	if err := apart.Do(ctx, func() error { return fusefs.AsOverlay(func() error { return overlayfs.Mount(layers) }) }); err != nil {
 		return fmt.Errorf("mount the worktree: %w", err)
 	}
 	s.onClose("overlay", func(context.Context) error { return unmountAll(s.at(sp.Mountpoint), fsName(sp)) })

@@ -37,6 +37,7 @@ func (s *Shim) openLocks(v *views) error {
 	c.StaleTimeout = cmp.Or(time.Duration(sp.StaleTimeout), c.StaleTimeout)
 	c.Bound = cmp.Or(time.Duration(sp.DaemonWait), c.Bound)
 	c.Busy = func(key string) bool { return !gitKey(key) && stillWritten(backing, lockd.FilePath(key)) }
+	c.Compare = compareFiles(v)
 	c.OnLost, c.OnWaiter = s.leasesLost, s.leaseAwaited
 	if err := c.Open(); err != nil {
 		return fmt.Errorf("reach lockd: %w", err)
@@ -129,8 +130,8 @@ type locker struct {
 const noWait = 10 * time.Millisecond
 
 // Held implements view.Holder.
-func (l locker) Held(path string) fusefs.Ticket {
-	if u := l.c.Use(lockd.FileKey(path)); u != nil {
+func (l locker) Held(op fusefs.Op, path string) fusefs.Ticket {
+	if u := l.c.Use(lockd.FileKey(path), string(op)); u != nil {
 		return u
 	}
 	return nil
@@ -183,7 +184,7 @@ func (l locker) Acquire(ctx context.Context, r view.LockRequest) (fusefs.Ticket,
 	case err == nil:
 		return t, nil
 	case errors.As(err, &ce):
-		return nil, &view.LockedError{Path: lockd.FilePath(ce.Path), Holder: ce.Holder, Since: ce.Since, Reason: ce.Reason}
+		return nil, &view.LockedError{Path: lockd.FilePath(ce.Path), Holder: ce.Holder, Since: ce.Since, Reason: ce.Reason, Until: heldUntil(ce.Until)}
 	case errors.Is(err, lockd.ErrLimit):
 		return nil, &view.LimitError{Errno: unix.EDQUOT, Code: view.CodeQuota, Err: err}
 	case errors.Is(err, lockd.ErrInvalid):

@@ -45,6 +45,15 @@ func (i Identity) asUser(uid, gid uint32, f func() syscall.Errno) syscall.Errno 
 	return f()
 }
 
+// WithGroup calls f with another group for the file system. f must not change its thread.
+func (i Identity) WithGroup(gid uint32, f func() error) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	defer setFS(unix.SYS_SETFSGID, i.gid)
+	setFS(unix.SYS_SETFSGID, gid)
+	return f()
+}
+
 // setFS cannot distinguish an error from a success. Only a second call shows the
 // result, and only the way back, which must not fail, makes one.
 func setFS(call uintptr, id uint32) {

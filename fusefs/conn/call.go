@@ -21,12 +21,17 @@ type Call struct {
 	// struck is the request that was interrupted last.
 	struck atomic.Uint64
 
+	above   bool        // see Above
 	again   bool        // the handler must run again, deferred
 	waiting atomic.Bool // the handler is in Wait
 
 	mu sync.Mutex
 	ch chan struct{} // made for the first waiter; closed by an interrupt
 }
+
+// Above reports whether the file system above the mount makes the request for itself (Options.Above). It is known
+// until the handler is called again.
+func (c *Call) Above() bool { return c.above }
 
 // Interrupted returns a channel that is closed when the kernel interrupts the request. It is made
 // at the first call, so that a request without waiters costs nothing. Call it from within the

@@ -28,6 +28,9 @@ type Options struct {
 	// Unchecked lets the kernel check no owner and mode: every process that reaches the mount may do
 	// everything. It is for a mount that only root reaches, by its path.
 	Unchecked bool
+	// Above, if not 0, is the group of the mounter of a file system above this one. Requests with it are that file
+	// system's own (Call.Above), and get group 0.
+	Above uint32
 	// Enter, if not nil, calls mount on a thread that is in another mount namespace, in which
 	// Mountpoint is, and returns its error.
 	Enter func(mount func() error) error

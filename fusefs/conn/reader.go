@@ -243,6 +243,10 @@ func (r *reader) dispatch(q *query) (size int, st fuse.Status) {
 			size, st = 0, fuse.EIO
 		}
 	}()
+	r.call.above = r.c.opts.Above != 0 && q.header.Gid == r.c.opts.Above
+	if r.call.above {
+		q.header.Gid = 0
+	}
 	return q.op.do(r, q)
 }
 

@@ -141,7 +141,7 @@ func mount(t testing.TB, files map[string]string, change ...func(*asked, *fusefs
 	guard, err := upper.New(s.g, s.tree, work)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, guard.Close()) })
-	cfg := fusefs.Config{Roots: []int{root}, Work: work, Guard: guard, Mountpoint: s.view, FsName: "polis-test"}
+	cfg := fusefs.Config{Roots: []int{root}, Work: work, Guard: guard, Mountpoint: s.view, FsName: "polis-test", Above: s.at, AbovePaths: []string{s.at}}
 	for _, f := range change {
 		f(s.g, &cfg)
 	}
@@ -155,10 +155,17 @@ func mount(t testing.TB, files map[string]string, change ...func(*asked, *fusefs
 		defer cancel()
 		require.NoError(t, s.fs.Unmount(ctx))
 	})
-	require.NoError(t, overlayfs.Mount(overlayfs.Layers{Lower: []string{s.lower}, Upper: filepath.Join(s.view, fusefs.UpperName), Work: filepath.Join(s.view, fusefs.WorkName), Target: s.at, Source: "polis-test"}))
+	require.NoError(t, s.mountAbove())
 	t.Cleanup(func() { require.NoError(t, overlayfs.Unmount(s.at)) })
 	s.g.take()
 	return s
+}
+
+// mountAbove mounts the overlay.
+func (s *stack) mountAbove() error {
+	return fusefs.AsOverlay(func() error {
+		return overlayfs.Mount(overlayfs.Layers{Lower: []string{s.lower}, Upper: filepath.Join(s.view, fusefs.UpperName), Work: filepath.Join(s.view, fusefs.WorkName), Target: s.at, Source: "polis-test"})
+	})
 }
 
 func text(t testing.TB, path string) string {

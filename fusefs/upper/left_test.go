@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"polis/fusefs"
 	"polis/fusefs/overlayfs"
 )
 
@@ -26,7 +25,7 @@ func TestTheNextMountRemovesWhatWasLeft(t *testing.T) {
 	require.NoError(t, unix.Mknod(filepath.Join(work, "#3"), unix.S_IFCHR, 0))
 	require.NoError(t, os.Link(filepath.Join(work, "#2"), filepath.Join(s.upper, "linked")))
 	s.g.take()
-	require.NoError(t, overlayfs.Mount(overlayfs.Layers{Lower: []string{s.lower}, Upper: filepath.Join(s.view, fusefs.UpperName), Work: filepath.Join(s.view, fusefs.WorkName), Target: s.at, Source: "polis-test"}))
+	require.NoError(t, s.mountAbove())
 	require.Subset(t, []string{"tmpfile "}, s.g.take(), "whether there are files without a name")
 	left, err := os.ReadDir(work)
 	require.NoError(t, err)
@@ -41,7 +40,7 @@ func TestAnOverlayThatCannotBeWrittenIsAnError(t *testing.T) {
 	s := mount(t, map[string]string{"a": "base\n"})
 	require.NoError(t, overlayfs.Unmount(s.at))
 	require.NoError(t, os.MkdirAll(filepath.Join(s.work, "work", "#1", "b", "c", "d", "e"), 0o755))
-	err := overlayfs.Mount(overlayfs.Layers{Lower: []string{s.lower}, Upper: filepath.Join(s.view, fusefs.UpperName), Work: filepath.Join(s.view, fusefs.WorkName), Target: s.at, Source: "polis-test"})
+	err := s.mountAbove()
 	require.ErrorIs(t, err, unix.EROFS)
 	there, err := overlayfs.Mounted(s.at)
 	require.NoError(t, err)

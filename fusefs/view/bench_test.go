@@ -28,7 +28,7 @@ func BenchmarkVisible(b *testing.B) {
 // heldLeases is a lock table in which everything is held already.
 type heldLeases struct{ page }
 
-func (heldLeases) Held(string) fusefs.Ticket { return noTicket{} }
+func (heldLeases) Held(fusefs.Op, string) fusefs.Ticket { return noTicket{} }
 
 // The decision about a write to a file whose lease is held: policy and lease.
 func BenchmarkWriteHeld(b *testing.B) {

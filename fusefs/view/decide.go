@@ -191,7 +191,7 @@ func (g *Guard) held(op fusefs.Op, t fusefs.Target) fusefs.Ticket {
 	if kind == policy.Unknown || g.exempted(path, false) {
 		return nil
 	}
-	return g.holder.Held(path)
+	return g.holder.Held(op, path)
 }
 
 // free reports whether an operation changes no content of the repository: it makes or touches a
@@ -229,6 +229,7 @@ func (g *Guard) unleased(ctx context.Context, c fusefs.Caller, op fusefs.Op, pat
 		if locked.Path != "" {
 			d.Path = locked.Path
 		}
+		d.Hint = lockedHint(d, locked.Until)
 		return g.report(g.cfg.OnDenial, c, op, d, syscall.EBUSY)
 	case errors.As(err, &limit):
 		return g.report(g.cfg.OnDenial, c, op, Denial{Path: path, Code: limit.Code, Rule: limit.Error()}, limit.Errno)

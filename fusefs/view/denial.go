@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"syscall"
+	"unicode"
 
 	"golang.org/x/sys/unix"
 
@@ -57,14 +58,28 @@ func writeRule(rule string) string {
 	return rule
 }
 
+// lockedHint returns what the user can do about a lock. until says how long it is held.
+func lockedHint(d Denial, until string) string {
+	if until != "" {
+		until = " " + until
+	}
+	path := d.Path
+	if strings.ContainsFunc(path, func(r rune) bool {
+		return r != '/' && r != '.' && r != '-' && r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	}) {
+		path = "PATH" // the shell would read it otherwise
+	}
+	if strings.HasPrefix(d.Holder, "user:") { // a user locked it with polisctl
+		return fmt.Sprintf("the administrator has locked it%s; work on something else, or wait for it: polisctl wait %s", until, path)
+	}
+	return fmt.Sprintf("agent %s is changing it, and holds it%s; work on something else, wait for it (polisctl wait %s), or agree with %s. If it needs no lock, the administrator can name it in locks.exempt", d.Holder, until, path, d.Holder)
+}
+
 // hint returns what the user can do next.
 func hint(d Denial) string {
 	switch d.Code {
 	case CodeFileLocked:
-		if strings.HasPrefix(d.Holder, "user:") { // a user locked it with polisctl
-			return "the administrator has locked it; work on something else and try again later"
-		}
-		return fmt.Sprintf("agent %s is changing it; work on something else and try again later, or agree with %s", d.Holder, d.Holder)
+		return lockedHint(d, "")
 	case CodeLockdUnavailable:
 		return "polisd cannot be reached just now; try again in a few seconds"
 	case CodeUndeclaredRead:

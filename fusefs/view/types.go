@@ -25,8 +25,8 @@ type Locker interface {
 // Holder is a Locker that knows without waiting whether it holds a lease: most writes are to a
 // file that was just written.
 type Holder interface {
-	// Held returns a ticket on the path's lease, or nil if the lease is not held.
-	Held(path string) fusefs.Ticket
+	// Held returns a ticket of an operation on the path's lease, or nil if the lease is not held.
+	Held(op fusefs.Op, path string) fusefs.Ticket
 }
 
 // LocalLocker is a Locker that can grant leases from memory. An operation that needs no other
@@ -53,6 +53,8 @@ type LockedError struct {
 	Path, Holder string
 	Since        time.Time
 	Reason       string
+	// Until is how long it is held, in words: "until ..."; empty if that is not known.
+	Until string
 }
 
 func (e *LockedError) Error() string {

@@ -39,6 +39,17 @@ type ConflictError struct {
 	Tree   bool
 	Op     string
 	Pid    uint32
+	Until  Until
+}
+
+// Until is when a lease ends, if its holder does not use it again. The zero value is that of one that ends with its use.
+type Until struct {
+	// At is zero for a lease without a time limit.
+	At       time.Time
+	Explicit bool
+	Merge    bool
+	// After is how long after its last use.
+	After time.Duration
 }
 
 func (e *ConflictError) Error() string {
@@ -56,5 +67,6 @@ func conflictOf(k Key, l *lease) *ConflictError {
 	return &ConflictError{
 		Workspace: l.Workspace, Path: k.Path, Lease: l.Path, Holder: l.Holder, Since: l.Since,
 		Reason: l.Reason, Token: l.Token, Mode: l.Mode, Tree: l.Tree, Op: l.Op, Pid: l.Pid,
+		Until: Until{At: l.Expires, Explicit: l.Explicit, Merge: l.Merge, After: l.Keep},
 	}
 }

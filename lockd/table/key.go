@@ -133,7 +133,7 @@ func normalise(keys []Key) ([]Key, error) {
 			continue
 		}
 		last.Tree = last.Tree || k.Tree
-		last.Merge = last.Merge || k.Merge
+		last.Merge, last.Keep = last.Merge || k.Merge, max(last.Keep, k.Keep)
 		last.Wait = min(last.Wait, k.Wait)
 		if k.Mode == Write {
 			last.Mode = Write

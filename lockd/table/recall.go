@@ -130,7 +130,7 @@ func (t *Table) enter(s *session, g Grant) bool {
 		l.extend(g.Key)
 	}
 	l.Token = max(l.Token, g.Token)
-	l.Merge = l.Merge || g.Merge
+	l.Merge, l.Keep = l.Merge || g.Merge, max(l.Keep, g.Keep)
 	l.Op, l.Pid = g.Op, g.Pid
 	return true
 }

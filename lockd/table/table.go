@@ -216,7 +216,7 @@ func (t *Table) grant(sp *space, w *waiter) []Lease {
 			t.token++
 			l.Token = t.token
 		}
-		l.Merge = l.Merge || k.Merge
+		l.Merge, l.Keep = l.Merge || k.Merge, max(l.Keep, k.Keep)
 		l.Op, l.Pid = w.Op, w.Pid
 		if w.Explicit {
 			l.Reason = w.Reason
@@ -257,7 +257,7 @@ func (t *Table) add(sp *space, r *Request, k Key, token uint64, since time.Time)
 	p := placeOf(k.Path, k.Tree)
 	l := &lease{place: p, Lease: Lease{
 		Workspace: r.Workspace, Path: k.Path, Holder: r.Holder, Mode: k.Mode, Tree: k.Tree,
-		Since: since, Token: token, Explicit: r.Explicit, Merge: k.Merge, Op: r.Op, Pid: r.Pid,
+		Since: since, Token: token, Explicit: r.Explicit, Merge: k.Merge, Keep: k.Keep, Op: r.Op, Pid: r.Pid,
 	}}
 	l.attach(sp.root(p))
 	of := t.holders[r.Holder]

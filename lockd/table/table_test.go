@@ -87,6 +87,7 @@ func TestConflictNamesTheLease(t *testing.T) {
 	require.Equal(t, &ConflictError{
 		Workspace: ws, Path: "docs/x/y", Lease: "docs", Holder: "user:1000", Since: c.now(), Reason: "release",
 		Token: res.Leases[0].Token, Mode: Write, Tree: true, Op: "lock", Pid: 7,
+		Until: Until{At: c.now().Add(time.Hour), Explicit: true},
 	}, ce)
 	for _, part := range []string{"docs/x/y", "user:1000", "release", `"docs"`} {
 		require.Contains(t, ce.Error(), part)

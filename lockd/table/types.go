@@ -39,8 +39,10 @@ type Key struct {
 	Mode Mode
 	// Wait bounds the wait for this key; 0 refuses at once.
 	Wait time.Duration
-	// Merge marks a lease that its holder keeps until the merge. The table only stores it.
+	// Merge marks a lease that its holder keeps until the merge, Keep says how long it keeps one after the last use. The
+	// table only stores them.
 	Merge bool
+	Keep  time.Duration
 }
 
 // Request requests several keys, all or nothing.
@@ -85,10 +87,12 @@ type Lease struct {
 	// Expires is zero for a lease without a time limit.
 	Expires time.Time `json:"expires_at,omitzero"`
 	// Explicit leases were taken by name, not by writing to a file.
-	Explicit bool   `json:"explicit,omitempty"`
-	Merge    bool   `json:"until_merge,omitempty"`
-	Op       string `json:"op,omitempty"`
-	Pid      uint32 `json:"pid,omitempty"`
+	Explicit bool `json:"explicit,omitempty"`
+	Merge    bool `json:"until_merge,omitempty"`
+	// Keep is how long the holder keeps the lease after its last use.
+	Keep time.Duration `json:"keep_ns,omitempty"`
+	Op   string        `json:"op,omitempty"`
+	Pid  uint32        `json:"pid,omitempty"`
 }
 
 // Hold is how long the lease lasts, in one word: "explicit" until it is released, "merge" until

@@ -46,7 +46,8 @@ func lockTables() []Table {
 		{Name: "on_conflict", Text: `When a second writer gets EBUSY: at once ("fail"), or after a wait of this duration, up to 10m. Waiters are served in order.`, Values: []string{"fail"}},
 		{Name: "wait", Text: "The same as `on_conflict`, as a duration. Only one of them may be set.", Default: "none", Range: between("0s", "10m")},
 		{Name: "hold", Text: `How long a lease is held after the last write: a duration up to 24h, "close" (until the file is closed, and no mapping can write to it any more), ` +
-			`or "merge" (until the agent's changes are merged or the agent is removed, even while it is stopped).`, Values: []string{"close", "merge"}},
+			`or "merge" (until the agent's changes are merged or the agent is removed, even while it is stopped). ` +
+			"A lease under which nothing was changed ends at the close.", Values: []string{"close", "merge"}},
 		{Name: "trees", Text: "Whether agents may lock directories (`polisctl lock --tree` in the sandbox). With \"ask\" a person answers each time.", Values: []string{"allow", "ask", "deny"}},
 		{Name: "stale_timeout", Text: "A shim that sends nothing to polisd for this time loses its leases, and refuses writes under them.", Range: between("0s", "10m")},
 		{Name: "grace", Text: "After a restart of polisd, agents reclaim the leases that they hold for this time. New leases are granted after it.", Range: between("0s", "10m")},
