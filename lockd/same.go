@@ -1,6 +1,6 @@
 package lockd
 
-// Compare tells a Client whether an operation has left a file as it was. Then the lease ends with its last use, whatever
+// Compare reports to a Client whether an operation has left a file as it was. Then the lease ends with its last use, whatever
 // its hold: there is nothing that others must not change meanwhile.
 type Compare struct {
 	// State returns what is at a path, as a comparable value, and false if that is not known. It is called when an
