@@ -75,12 +75,7 @@ func (k *viewKeeper) look(ctx context.Context) error {
 		return err
 	}
 	for try := 0; ; try++ {
-		failed := map[string]error{}
-		for name := range missing {
-			if err := k.mount(ctx, name); err != nil {
-				failed[name] = err
-			}
-		}
+		failed := k.mountAll(ctx, missing)
 		if len(failed) == 0 || ctx.Err() != nil {
 			return nil
 		}
@@ -95,6 +90,17 @@ func (k *viewKeeper) look(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// mountAll returns the agents whose views are not mounted, with the reason.
+func (k *viewKeeper) mountAll(ctx context.Context, missing map[string]string) map[string]error {
+	failed := map[string]error{}
+	for name := range missing {
+		if err := k.mount(ctx, name); err != nil {
+			failed[name] = err
+		}
+	}
+	return failed
 }
 
 // missing returns the worktrees of the agents of which a view is not mounted.

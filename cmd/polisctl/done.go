@@ -92,7 +92,7 @@ func notInHead(ctx context.Context, res api.DoneResponse) (out []api.BranchWork)
 	ctx, cancel := context.WithTimeout(ctx, gitTime)
 	defer cancel()
 	for _, branch := range res.Branches {
-		text, err := exec.CommandContext(ctx, "git", "rev-list", "--count", "refs/heads/"+branch, "--not", "HEAD", "refs/heads/"+res.Target).Output()
+		text, err := exec.CommandContext(ctx, "git", "rev-list", "--count", "refs/heads/"+branch, "--not", "HEAD", "refs/heads/"+res.Target).Output() //nolint:forbidigo // the agent's own git, in the agent's sandbox
 		if n, nerr := strconv.Atoi(strings.TrimSpace(string(text))); err == nil && nerr == nil && n > 0 {
 			out = append(out, api.BranchWork{Branch: branch, Commits: n, Run: "git merge --no-edit " + api.ShellWord(branch)})
 		}
