@@ -204,7 +204,7 @@ func newOnlyHere(t *testing.T) *onlyHere {
 // begin starts a daemon on what the last one left.
 func (h *onlyHere) begin(t require.TestingT) {
 	log := slog.New(slog.DiscardHandler)
-	d := &Daemon{Log: log, workspaces: map[string]*workspace{}, liveConfig: config.Default()}
+	d := &Daemon{Log: log, workspaces: map[string]*workspace{}, liveConfig: config.Default(), shims: &shims{run: layout.Run(filepath.Join(string(h.root), "run")), log: log}}
 	h.w = &workspace{d: d, root: h.root, integrity: &integrity.Record{}, git: worktree.Open(worktree.Config{Workspace: string(h.root), UID: nobody, GID: nobody})}
 	h.w.filter = filtered.New(h.w.git.Bare(), h.w.git.Internal(), h.root.Filtered(), log)
 	d.workspaces["w"] = h.w

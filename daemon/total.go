@@ -2,6 +2,10 @@ package daemon
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+
+	"golang.org/x/sys/unix"
 
 	"polis/cgroup"
 	"polis/daemon/launcher"
@@ -26,8 +30,17 @@ func (d *Daemon) setTotal(ctx context.Context, t totals.Limits) error {
 	if l == (cgroup.Limits{}) && !g.Exists() {
 		return nil
 	}
-	return g.Ensure(l)
+	// With its last agent's group the directory is removed, also between two steps of this.
+	for range totalTries {
+		if err = g.Ensure(l); !errors.Is(err, unix.ENODEV) && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return err
 }
+
+// totalTries bounds how often the directory is made again.
+const totalTries = 10
 
 // reloadTotals applies the limits after the configuration has changed.
 func (d *Daemon) reloadTotals(ctx context.Context) {

@@ -23,6 +23,7 @@ import (
 // need no kernel. Commands of agents are real processes (see shim_test.go).
 type fake struct {
 	dir, socket string
+	end         func()
 	now         time.Time
 
 	mu       sync.Mutex
@@ -54,12 +55,14 @@ func newFake(t testing.TB) *fake {
 		Workspace: "project", Path: "src/main.go", Holder: "claude", LockType: "write",
 		AcquiredAt: f.now, ExpiresAt: &until, Token: 7, Waiters: []string{"gemini"},
 	}}
-	serve(t, f.socket, f.routes())
+	f.end = serve(t, f.socket, f.routes())
+	serve(t, f.socket+".gone", f.routes())
 	serve(t, filepath.Join(dir, "shim.sock"), newShim(t, dir))
 	return f
 }
 
-func serve(t testing.TB, socket string, h http.Handler) {
+// serve returns what ends the server.
+func serve(t testing.TB, socket string, h http.Handler) (end func()) {
 	l, err := net.Listen("unix", socket)
 	require.NoError(t, err)
 	srv := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second}
@@ -68,10 +71,12 @@ func serve(t testing.TB, socket string, h http.Handler) {
 		defer close(done)
 		_ = srv.Serve(l)
 	}()
-	t.Cleanup(func() {
+	end = func() {
 		_ = srv.Close()
 		<-done
-	})
+	}
+	t.Cleanup(end)
+	return end
 }
 
 func (f *fake) agent(r api.AddRequest) api.Agent {

@@ -15,7 +15,7 @@ import (
 var (
 	hintCommand = regexp.MustCompile(`polisctl((?: +[a-z][a-z-]*)*)`)
 	hintFlag    = regexp.MustCompile(`--([a-z][a-z-]+)`)
-	hintEnd     = regexp.MustCompile(`[,;:()]| && | and | or | is | polisctl `)
+	hintEnd     = regexp.MustCompile(`[,;:()]| -- | && | and | or | is | polisctl `)
 )
 
 // TestHintsNameCommandsThatExist parses what the hints name, wherever they are in the source (see

@@ -58,7 +58,7 @@ func TestStories(t *testing.T) {
 					f.busy = true
 					return
 				}
-				ts.Check(os.Rename(f.socket, f.socket+".gone"))
+				f.end()
 			},
 			"interrupt": cmdInterrupt,
 		},
