@@ -111,12 +111,10 @@ func TestHostileGitOfAnAgent(t *testing.T) {
 		{"the target", "git update-ref refs/heads/main HEAD", "refs/heads/main"},
 		{"the target by a file", g + "echo $h > refs/heads/main", "refs/heads/main"},
 		{"another's worktree", g + "ls worktrees/alice", ""},
-		{"a worktree of its own making", g + "mkdir worktrees/fake", ""},
 		{"the common directory", g + "echo /tmp > worktrees/mallory/commondir", "commondir"},
 		{"an object changed", g + "o=$(cat objects/info/alternates)/$(git rev-parse alices | sed 's,..,&/,'); test -f $o || exit 0; chmod u+w $o; echo x > $o", ""},
 		{"an object away", g + "o=$(cat objects/info/alternates)/$(git rev-parse alices | sed 's,..,&/,'); test -f $o || exit 0; rm -f $o", ""},
 		{"a pack away", g + "p=$(ls $(cat objects/info/alternates)/pack/*.pack | head -1); test -f $p || exit 0; rm -f $p", ""},
-		{"an object of its own away", "echo mine | git hash-object -w --stdin; " + g + "rm -f $(find objects -type f -path '*/??/*' | head -1)", "objects/"},
 		{"an object under a wrong name", g + "mkdir -p objects/aa; echo x > objects/aa/tmp_obj_x; mv objects/aa/tmp_obj_x objects/aa/$(printf %038d 1)", "objects/aa"},
 		{"a corrupt pack", g + "echo PACKgarbagegarbagegarbagegarbagegarbage > objects/pack/tmp_pack_x; mv objects/pack/tmp_pack_x objects/pack/pack-$(printf %040d 1).pack", "objects/pack"},
 		{"a corrupt index", g + "cd $(cat objects/info/alternates); p=$(ls pack/*.pack | head -1); echo x > pack/tmp_idx_x; mv pack/tmp_idx_x ${p%.pack}.idx", ""},
@@ -127,7 +125,6 @@ func TestHostileGitOfAnAgent(t *testing.T) {
 		{"a ref that leaves", g + "echo $h > refs/heads/a..b.lock && mv refs/heads/a..b.lock refs/heads/a..b", "a..b"},
 		{"a ref that is a lock", g + "echo $h > refs/heads/y.lock.lock && mv refs/heads/y.lock.lock refs/heads/y.lock", "y.lock"},
 		{"a ref with the name of a file above", g + "mkdir -p refs/heads/alices.d && echo $h > refs/heads/alices/x", ""},
-		{"a replacement", "git replace $(git rev-parse HEAD:README.md) $(git rev-parse HEAD:main.txt)", "refs/replace"},
 		{"packed-refs", g + "echo $h refs/heads/main > packed-refs", "packed-refs"},
 		{"packed-refs with others' refs changed", g + ": > packed-refs.lock; { cat packed-refs 2>/dev/null; echo $h refs/heads/zz; } > packed-refs.new; mv packed-refs.new packed-refs; e=$?; rm -f packed-refs.lock packed-refs.new; exit $e", "packed-refs"},
 		{"more objects than it may have", "head -c 9000000 /dev/urandom > big; git add big", "QUOTA"},
@@ -137,6 +134,17 @@ func TestHostileGitOfAnAgent(t *testing.T) {
 		require.NotZero(t, r.code, "%s: %s", c.name, r)
 		require.Equal(t, before, state(), c.name)
 	}
+	// What is the agent's own changes nothing of others.
+	for name, script := range map[string]string{
+		"a worktree of its own making": g + "mkdir worktrees/fake",
+		"an object of its own away":    "echo mine | git hash-object -w --stdin; " + g + "rm -f $(find objects -type f -path '*/??/*' | head -1)",
+		"a replacement":                "git replace $(git rev-parse HEAD:README.md) $(git rev-parse HEAD:main.txt)",
+	} {
+		r := d.exec("mallory", "sh", "-c", script)
+		require.Zero(t, r.code, "%s: %s", name, r)
+		require.Equal(t, before, state(), name)
+	}
+	require.Equal(t, readFile(d.path("src/README.md")), d.sh("alice", "git cat-file blob HEAD:README.md"))
 	git(t, bare, "fsck", "--full", "--strict", "--no-dangling")
 	d.sh("alice", "git fsck; git status; echo b >> main.txt; git commit -qam b")
 	said := ""

@@ -72,7 +72,7 @@ func lockedHint(d Denial, until string) string {
 	if strings.HasPrefix(d.Holder, "user:") { // a user locked it with polisctl
 		return fmt.Sprintf("the administrator has locked it%s; work on something else, or wait for it: polisctl wait %s", until, path)
 	}
-	return fmt.Sprintf("agent %s is changing it, and holds it%s; work on something else, wait for it (polisctl wait %s), or agree with %s. If it needs no lock, the administrator can name it in locks.exempt", d.Holder, until, path, d.Holder)
+	return fmt.Sprintf("agent %s holds it%s; work on something else, or: polisctl wait %s. locks.exempt is for files that need no lock", d.Holder, until, path)
 }
 
 // hint returns what the user can do next.

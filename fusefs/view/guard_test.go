@@ -450,7 +450,7 @@ func TestXattr(t *testing.T) {
 }
 
 func TestTheHintOfALockNamesWhoHasIt(t *testing.T) {
-	require.Contains(t, hint(Denial{Code: CodeFileLocked, Holder: "bob"}), "agent bob is changing it")
+	require.Contains(t, hint(Denial{Code: CodeFileLocked, Holder: "bob"}), "agent bob holds it")
 	require.Contains(t, hint(Denial{Code: CodeFileLocked, Holder: "user:0"}), "the administrator has locked it")
 }
 
