@@ -232,7 +232,7 @@ func TestAnOldInstallationIsMadePrivateAtStart(t *testing.T) {
 
 // TestAWorkspaceInTheOwnersHome works, though nobody but its owner can enter the home.
 func TestAWorkspaceInTheOwnersHome(t *testing.T) {
-	d := startDaemon(t, options{})
+	d := startDaemon(t, options{config: "[workspace]\nin_user_directories = true\n"})
 	home := d.path("home")
 	require.NoError(t, os.Mkdir(home, 0o700))
 	repo := d.smallRepo()
