@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 
 	"polis/daemon/agent"
 	"polis/daemon/api"
@@ -61,8 +62,11 @@ func (r repo) keepOptions(ctx context.Context, a *agent.Agent, ignored bool) (wo
 		return opt, err
 	}
 	k, err := r.work(ctx, a)
-	if api.CodeOf(err) == api.CodeWorktreeMissing {
+	switch {
+	case api.CodeOf(err) == api.CodeWorktreeMissing:
 		err = nil // the branch is saved
+	case err != nil && ctx.Err() == nil: // the agent can damage it; all that is there is kept then
+		opt.Unread, err = errors.Join(opt.Unread, err), nil
 	}
 	for _, e := range k.Rest {
 		opt.Keep = append(opt.Keep, e.Tip)
