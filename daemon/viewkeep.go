@@ -36,7 +36,7 @@ type viewKeeper struct {
 func (d *Daemon) keepViews(ctx context.Context) {
 	k := &viewKeeper{d: d, said: map[string]bool{}}
 	for ctx.Err() == nil {
-		if err := k.follow(ctx); err != nil {
+		if err := k.follow(ctx); err != nil && ctx.Err() == nil {
 			d.Log.Error("changes of mounts are not followed", "op", "views.keep", "err", err)
 		}
 		sleep(ctx, keepAgain)
@@ -76,8 +76,11 @@ func (k *viewKeeper) look(ctx context.Context) error {
 	}
 	for try := 0; ; try++ {
 		failed := k.mountAll(ctx, missing)
-		if len(failed) == 0 || ctx.Err() != nil {
+		if len(failed) == 0 {
 			return nil
+		}
+		if err := ctx.Err(); err != nil {
+			return err
 		}
 		if try == mountTries {
 			for name, err := range failed {

@@ -118,7 +118,7 @@ func TestHintsAboutNames(t *testing.T) {
 	d.sh("alice", "git branch alices") // its own, as it made it
 	d.trials(t,
 		tried{hint: "polisctl agents list shows them, polisctl agents add makes one", refused: "agents start bob",
-			do: []string{"agents list", "agents add bob --base custom -- true"}, then: true},
+			do: []string{"agents list", "agents add bob --base custom"}, then: true},
 		tried{hint: "polisctl status lists them; polisctl up makes one", refused: "agents add carl -w elsewhere --base custom", do: []string{"status"}, shows: "\nws "},
 		tried{hint: "polisctl status lists them", refused: "down elsewhere", do: []string{"status"}, shows: "\nws "},
 		tried{hint: "choose another name, or polisctl agents remove %s", refused: "agents add bob --base custom -- true", do: []string{"agents remove bob"}, then: true},
