@@ -45,11 +45,12 @@ func (d *Daemon) keepViews(ctx context.Context) {
 
 // follow checks the views now and after each change of the mounts: poll(2) of mountinfo (proc_pid_mountinfo(5)).
 func (k *viewKeeper) follow(ctx context.Context) error {
-	f, err := os.Open("/proc/thread-self/mountinfo") //nolint:forbidigo // the kernel's
+	// Not an os.File: the poller of Go's runtime would take the changes (they count once for each open file).
+	fd, err := unix.Open("/proc/thread-self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return err
+		return os.NewSyscallError("open mountinfo", err)
 	}
-	defer f.Close()
+	defer unix.Close(fd)
 	changed := true
 	for ctx.Err() == nil {
 		if changed {
@@ -58,7 +59,7 @@ func (k *viewKeeper) follow(ctx context.Context) error {
 				return err
 			}
 		}
-		p := []unix.PollFd{{Fd: int32(f.Fd()), Events: unix.POLLPRI}}
+		p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLPRI}}
 		n, err := unix.Poll(p, int(mountTick.Milliseconds()))
 		if err != nil && !errors.Is(err, unix.EINTR) {
 			return fmt.Errorf("poll mountinfo: %w", err)
