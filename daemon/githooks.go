@@ -16,7 +16,7 @@ import (
 
 // projectOf is a project for package githooks.
 func projectOf(p *worktree.Project) githooks.Project {
-	return githooks.Project{Repo: p.Repo, Path: p.Path, UID: p.Owner.UID, GID: p.Owner.GID, Open: p.Open}
+	return githooks.Project{Repo: p.Repo, Path: p.Path, Git: p.CommonDir(), UID: p.Owner.UID, GID: p.Owner.GID, Open: p.Open}
 }
 
 // mergeHooks returns the git hooks that run for a merge.

@@ -43,11 +43,8 @@ func (p Project) Source() (Source, error) {
 	if s.Tree, err = p.Open(); err != nil {
 		return s, err
 	}
-	err = asuser.Do(p.UID, p.GID, func() error {
-		dir, err := commonDir(p.Repo.Dir)
-		if err == nil {
-			s.Git, err = os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY, 0)
-		}
+	err = asuser.Do(p.UID, p.GID, func() (err error) {
+		s.Git, err = os.OpenFile(p.Git, os.O_RDONLY|unix.O_DIRECTORY, 0)
 		return err
 	})
 	if err != nil {

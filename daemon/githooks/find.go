@@ -16,6 +16,7 @@ import (
 	"polis/daemon/asuser"
 	"polis/daemon/git"
 	"polis/daemon/shim/wire"
+	"polis/daemon/walk"
 )
 
 // maxEntries bounds how many names of a directory are read.
@@ -32,6 +33,7 @@ var names = map[string]bool{
 type Project struct {
 	Repo     git.Repo // run as its owner
 	Path     string   // without symbolic links
+	Git      string   // the git directory that its worktrees share
 	UID, GID uint32   // the owner
 	Open     func() (*os.File, error)
 }
@@ -69,11 +71,7 @@ func Find(ctx context.Context, p Project, s Settings) (*wire.GitHooks, error) {
 
 // find is Find without git, with the rights of the owner.
 func (p Project) find(top *os.File, s Settings) (*wire.GitHooks, error) {
-	common, err := commonDir(p.Repo.Dir)
-	if err != nil {
-		return nil, err
-	}
-	own := filepath.Join(common, "hooks")
+	own := filepath.Join(p.Git, "hooks")
 	at := own
 	if s.HooksPath != "" {
 		if at = s.HooksPath; !filepath.IsAbs(at) {
@@ -82,6 +80,7 @@ func (p Project) find(top *os.File, s Settings) (*wire.GitHooks, error) {
 	}
 	h := &wire.GitHooks{Place: wire.HooksOutside, Dir: filepath.Clean(at)}
 	var dir *os.File
+	var err error
 	switch rel, inTree := strings.CutPrefix(h.Dir, strings.TrimSuffix(p.Path, "/")+"/"); {
 	case h.Dir == own:
 		h.Place, h.Dir = wire.HooksInGit, ""
@@ -116,30 +115,7 @@ func list(dir *os.File) (found []string, err error) {
 	return found, nil
 }
 
-// commonDir returns the git directory that a linked worktree shares with others, or gitDir itself.
-func commonDir(gitDir string) (string, error) {
-	f, err := os.OpenFile(filepath.Join(gitDir, "commondir"), os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return gitDir, nil
-	}
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, unix.PathMax))
-	dir := strings.TrimSpace(string(text))
-	if !filepath.IsAbs(dir) {
-		dir = filepath.Join(gitDir, dir)
-	}
-	return dir, err
-}
-
-// below opens a path below a directory, through no symbolic link.
+// below opens a path below a directory, through no symbolic link, and waits for no pipe.
 func below(dir *os.File, path string, flags int) (*os.File, error) {
-	fd, err := unix.Openat2(int(dir.Fd()), path, &unix.OpenHow{Flags: uint64(flags | unix.O_CLOEXEC | unix.O_NONBLOCK | unix.O_NOCTTY),
-		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS})
-	if err != nil {
-		return nil, &os.PathError{Op: "open", Path: path, Err: err}
-	}
-	return os.NewFile(uintptr(fd), path), nil
+	return walk.Inside(dir, path, unix.OpenHow{Flags: uint64(flags | unix.O_NONBLOCK | unix.O_NOCTTY)})
 }

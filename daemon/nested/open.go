@@ -8,6 +8,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"polis/daemon/walk"
 )
 
 // Limits of what is read.
@@ -26,14 +28,7 @@ func Open(dir *os.File, name string, flags uint64) (*os.File, error) {
 	if flags&unix.O_PATH == 0 {
 		flags |= unix.O_NONBLOCK // a pipe blocks nothing
 	}
-	fd, err := unix.Openat2(int(dir.Fd()), name, &unix.OpenHow{
-		Flags:   flags | unix.O_CLOEXEC,
-		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV,
-	})
-	if err != nil {
-		return nil, &os.PathError{Op: "openat2", Path: name, Err: err}
-	}
-	return os.NewFile(uintptr(fd), name), nil
+	return walk.Inside(dir, name, unix.OpenHow{Flags: flags, Resolve: unix.RESOLVE_NO_XDEV})
 }
 
 // OpenDir opens a directory below another one.

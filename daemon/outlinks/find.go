@@ -13,6 +13,7 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/policylearn"
+	"polis/daemon/walk"
 )
 
 const (
@@ -30,13 +31,13 @@ type Link struct {
 // Find returns the links below dir, the directory of the project whose path is project, with targets that sees does not
 // report, sorted by their paths, at most 20. A directory that cannot be read has none.
 func Find(dir *os.File, project string, sees func(path string) bool) ([]Link, error) {
-	names, err := list(int(dir.Fd()), ".")
+	names, err := list(dir, ".")
 	if err != nil {
 		return nil, err
 	}
 	var links []Link
 	add := func(name string) {
-		to, ok := readLink(int(dir.Fd()), name)
+		to, ok := readLink(dir, name)
 		if !ok {
 			return
 		}
@@ -49,10 +50,10 @@ func Find(dir *os.File, project string, sees func(path string) bool) ([]Link, er
 	}
 	for _, name := range names {
 		add(name)
-		if !venv(int(dir.Fd()), name) {
+		if !venv(dir, name) {
 			continue
 		}
-		programs, err := list(int(dir.Fd()), name+"/bin")
+		programs, err := list(dir, name+"/bin")
 		if err != nil {
 			return nil, err
 		}
@@ -72,17 +73,12 @@ func within(dir, p string) bool {
 	return p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/")
 }
 
-func open(dir int, name string, flags uint64) (*os.File, error) {
-	fd, err := unix.Openat2(dir, name, &unix.OpenHow{Flags: flags | unix.O_CLOEXEC,
-		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV})
-	if err != nil {
-		return nil, err
-	}
-	return os.NewFile(uintptr(fd), name), nil
+func open(dir *os.File, name string, flags uint64) (*os.File, error) {
+	return walk.Inside(dir, name, unix.OpenHow{Flags: flags, Resolve: unix.RESOLVE_NO_XDEV})
 }
 
 // list returns the names in a directory, sorted; none if it is no directory, or is not there.
-func list(dir int, name string) ([]string, error) {
+func list(dir *os.File, name string) ([]string, error) {
 	f, err := open(dir, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK)
 	if err != nil {
 		return nil, ignoreOdd(err)
@@ -107,7 +103,7 @@ func ignoreOdd(err error) error {
 }
 
 // venv reports whether a directory is a virtual environment of Python.
-func venv(dir int, name string) bool {
+func venv(dir *os.File, name string) bool {
 	f, err := open(dir, name+"/pyvenv.cfg", unix.O_PATH)
 	if err != nil {
 		return false
@@ -117,7 +113,7 @@ func venv(dir int, name string) bool {
 }
 
 // readLink returns the text of a link; ok is false if name is none.
-func readLink(dir int, name string) (to string, ok bool) {
+func readLink(dir *os.File, name string) (to string, ok bool) {
 	f, err := open(dir, path.Dir(name), unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
 		return "", false

@@ -86,6 +86,18 @@ func File(dir *os.File, path string, uid uint32, flags int) (int, error) {
 	return fd, nil
 }
 
+// Inside opens a path below dir as how says. It leads through no symbolic link, and leaves dir by no name: for files in a
+// directory that its user can change.
+func Inside(dir *os.File, path string, how unix.OpenHow) (*os.File, error) {
+	how.Flags |= unix.O_CLOEXEC
+	how.Resolve |= unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
+	fd, err := unix.Openat2(int(dir.Fd()), path, &how)
+	if err != nil {
+		return nil, &os.PathError{Op: "openat2", Path: path, Err: err}
+	}
+	return os.NewFile(uintptr(fd), path), nil
+}
+
 // owners is the rule of Own and Below.
 func owners(uid uint32) rule {
 	return func(dir, st *unix.Stat_t, _ bool) error {

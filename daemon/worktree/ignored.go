@@ -32,7 +32,7 @@ func (o *OwnersGit) Ignored() (string, error) {
 		errs = append(errs, err)
 	}
 	var lines []string
-	for _, path := range []string{file, filepath.Join(p.commonDir(), "info/exclude")} {
+	for _, path := range []string{file, filepath.Join(p.CommonDir(), "info/exclude")} {
 		if path == "" {
 			continue
 		}
@@ -100,8 +100,8 @@ func (p *Project) tracked(file string) bool {
 	return within(p.Path, file) && !within(p.Dir, file) && !within(filepath.Join(p.Path, ".git"), file)
 }
 
-// commonDir is the git directory that the worktrees of the project share.
-func (p *Project) commonDir() string {
+// CommonDir is the git directory that the worktrees of the project share (gitrepository-layout(5), commondir).
+func (p *Project) CommonDir() string {
 	text, err := p.readAsOwner(filepath.Join(p.Dir, "commondir"), unix.PathMax)
 	dir := strings.TrimSuffix(text, "\n")
 	switch {

@@ -41,11 +41,8 @@ func (w *Workspace) ownData(agent, name string) (*os.File, error) {
 }
 
 // lfsDir returns the directory of the project's LFS objects.
-func (p *Project) lfsDir(ctx context.Context) (string, error) {
-	common, err := p.Line(ctx, "rev-parse", "--path-format=absolute", "--git-common-dir")
-	if err != nil {
-		return "", fmt.Errorf("find the LFS objects of the project: %w", err)
-	}
+func (p *Project) lfsDir(ctx context.Context) string {
+	common := p.CommonDir()
 	storage := p.setting(ctx, "--get", "--type=path", "lfs.storage")
 	switch {
 	case storage == "":
@@ -53,16 +50,13 @@ func (p *Project) lfsDir(ctx context.Context) (string, error) {
 	case !filepath.IsAbs(storage):
 		storage = filepath.Join(common, storage)
 	}
-	return filepath.Join(storage, "objects"), nil
+	return filepath.Join(storage, "objects")
 }
 
 // LFSObjects returns the directory of the project's LFS objects, which agents may read; "" if there is none.
 func (w *Workspace) LFSObjects(ctx context.Context, p *Project) (string, error) {
-	dir, err := p.lfsDir(ctx)
-	if err != nil {
-		return "", err
-	}
-	err = p.openLFS(dir, false, func(*os.File) error { return nil })
+	dir := p.lfsDir(ctx)
+	err := p.openLFS(dir, false, func(*os.File) error { return nil })
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
@@ -126,10 +120,7 @@ func (w *Workspace) BringLFS(ctx context.Context, agent string, revs ...string) 
 	if err != nil || p == nil {
 		return 0, err
 	}
-	dir, err := p.lfsDir(ctx)
-	if err != nil {
-		return 0, err
-	}
+	dir := p.lfsDir(ctx)
 	var bring []lfs.Pointer
 	for _, at := range pointers {
 		has, err := lfs.Has(own, lfs.Pointer{OID: at.OID, Size: at.Size})

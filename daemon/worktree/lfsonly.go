@@ -41,11 +41,7 @@ func (w *Workspace) onlyOwnLFS(ctx context.Context, agent string) (map[string]bo
 	if err != nil || p == nil {
 		return only, nil //nolint:nilerr // nothing is known to be there
 	}
-	dir, err := p.lfsDir(ctx)
-	if err != nil {
-		return nil, err
-	}
-	err = p.openLFS(dir, false, func(f *os.File) error {
+	err = p.openLFS(p.lfsDir(ctx), false, func(f *os.File) error {
 		for _, o := range all {
 			has, err := lfs.Has(f, o)
 			if err != nil {

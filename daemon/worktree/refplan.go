@@ -134,7 +134,7 @@ func parents(name string) func(func(string) bool) {
 // keepDamaged takes those refs out of a plan that the project has lost by damage, as after a crash: git lists no ref whose file is
 // damaged, and the shared repository can have the only copy.
 func (p *Project) keepDamaged(plan *refPlan) {
-	dir := p.commonDir()
+	dir := p.CommonDir()
 	for name, want := range plan.set {
 		if want != "" {
 			continue

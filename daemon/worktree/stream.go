@@ -15,6 +15,7 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/git"
+	"polis/daemon/walk"
 )
 
 // commit stores the changed files on top of the index's tree and makes the trash ref, in one
@@ -172,16 +173,9 @@ func exists(root *os.File, name string) (bool, error) {
 // openBelow opens a path below root that does not leave it: by no "..", symlink, magic link or
 // mount.
 func openBelow(root *os.File, name string, flags uint64) (*os.File, error) {
-	fd, err := unix.Openat2(int(root.Fd()), name, &unix.OpenHow{
-		Flags: flags | unix.O_CLOEXEC,
-		// With O_PATH and O_NOFOLLOW a symlink as the last component is opened
-		// itself (openat2(2)); anywhere else it is refused.
-		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV,
-	})
-	if err != nil {
-		return nil, &os.PathError{Op: "openat2", Path: name, Err: err}
-	}
-	return os.NewFile(uintptr(fd), name), nil
+	// With O_PATH and O_NOFOLLOW a symlink as the last component is opened
+	// itself (openat2(2)); anywhere else it is refused.
+	return walk.Inside(root, name, unix.OpenHow{Flags: flags, Resolve: unix.RESOLVE_NO_XDEV})
 }
 
 // Lower opens the files of a worktree below the view that may cover it. The caller closes it.
