@@ -125,6 +125,15 @@ func TestLFSObjectsComeHomeWithAMerge(t *testing.T) {
 	d.sh("bob", "mkdir -p $(git rev-parse --git-common-dir)/annex/objects/x")
 	require.Contains(t, d.refused(api.CodeUnsavedWork, "agents", "remove", "bob").Message, "git-annex has contents")
 
+	// A file whose object nobody has any more is the only copy.
+	d.add("erin")
+	d.installs("erin")
+	d.sh("erin", "echo erin > erin.bin; git add erin.bin; git commit -qm erin")
+	d.must("merge", "erin")
+	require.NoError(t, os.Remove(filepath.Join(objects, object("erin\n"))))
+	d.sh("erin", "rm -f $(git rev-parse --git-common-dir)/lfs/objects/"+object("erin\n")+"; touch erin.bin")
+	require.Contains(t, d.refused(api.CodeUnsavedWork, "agents", "remove", "erin").Message, "1 changed file")
+
 	// An agent whose rules withhold files sees none of the objects: some can be of these files.
 	d.add("carol", "--deny", "secret/**")
 	require.NotZero(t, d.exec("carol", "test", "-e", d.path("ws", ".polis", "lfs", "objects", object("owner\n"))).code)

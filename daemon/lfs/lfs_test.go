@@ -62,6 +62,16 @@ func TestOnlyWhatItsNameSaysIsCopied(t *testing.T) {
 	defer empty.Close()
 	require.ErrorIs(t, lfs.Copy(t.Context(), src, empty, short), lfs.ErrContent)
 	require.ErrorIs(t, lfs.Copy(t.Context(), empty, dst, lfs.Pointer{OID: strings.Repeat("0", 64)}), os.ErrNotExist)
+	// Holes cost an agent nothing, and the project their size.
+	holes := lfs.Pointer{Size: 4 << 20}
+	sum := sha256.Sum256(make([]byte, holes.Size))
+	holes.OID = hex.EncodeToString(sum[:])
+	at := filepath.Join(from, lfs.Path(holes.OID))
+	require.NoError(t, os.MkdirAll(filepath.Dir(at), 0o755))
+	require.NoError(t, os.WriteFile(at, nil, 0o644))
+	require.NoError(t, os.Truncate(at, holes.Size))
+	require.ErrorIs(t, lfs.Copy(t.Context(), src, dst, holes), lfs.ErrHoles)
+	require.NoError(t, os.Remove(at))
 	// A link in place of an object leads nowhere.
 	link := lfs.Pointer{OID: strings.Repeat("a", 64), Size: 7}
 	require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(from, lfs.Path(link.OID))), 0o755))

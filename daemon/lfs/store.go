@@ -10,12 +10,21 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"polis/daemon/walk"
 )
 
 // ErrContent: the content of an object is not what its name says.
 var ErrContent = errors.New("its content is not that of its name")
+
+// ErrHoles: an object is mostly holes, which a copy would fill: they cost who made it nothing.
+var ErrHoles = errors.New("it is mostly holes")
+
+// sparseFrom is the size in bytes from which holes count.
+const sparseFrom = 1 << 20
 
 // maxObjects bounds what List reads.
 const maxObjects = 1_000_000
@@ -24,12 +33,7 @@ const maxObjects = 1_000_000
 const chunk = 4 << 20
 
 func open(dir *os.File, name string, flags uint64, mode uint64) (*os.File, error) {
-	fd, err := unix.Openat2(int(dir.Fd()), name, &unix.OpenHow{Flags: flags | unix.O_CLOEXEC, Mode: mode,
-		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS})
-	if err != nil {
-		return nil, &os.PathError{Op: "openat2", Path: name, Err: err}
-	}
-	return os.NewFile(uintptr(fd), name), nil
+	return walk.Inside(dir, name, unix.OpenHow{Flags: flags, Mode: mode})
 }
 
 // Has reports whether a directory of objects has the one of a pointer, as a regular file of its size.
@@ -105,7 +109,7 @@ func names(ctx context.Context, dir *os.File, name string, each func(fs.DirEntry
 }
 
 // Copy copies the object of a pointer from one directory of objects to another, unless it is there. It is there under
-// its name only when all of it is, and its sum is that name; else the error is ErrContent. fs.ErrNotExist: from has none.
+// its name only when all of it is, and its sum is that name; else the error is ErrContent, or ErrHoles. fs.ErrNotExist: from has none.
 // New files and directories have the modes of the directory to, without the right to execute or search where files
 // are concerned.
 func Copy(ctx context.Context, from, to *os.File, p Pointer) (err error) {
@@ -127,6 +131,9 @@ func Copy(ctx context.Context, from, to *os.File, p Pointer) (err error) {
 	}
 	if !fi.Mode().IsRegular() || fi.Size() != p.Size {
 		return fail(ErrContent)
+	}
+	if st, ok := fi.Sys().(*syscall.Stat_t); !ok || p.Size > sparseFrom && st.Blocks*512 < p.Size/4 {
+		return fail(ErrHoles)
 	}
 	top, err := to.Stat()
 	if err != nil {

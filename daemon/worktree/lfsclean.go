@@ -30,7 +30,7 @@ func (w *Workspace) smudged(ctx context.Context, agent string, v View, out []byt
 	if err != nil {
 		return nil, err
 	}
-	own.Close()
+	defer own.Close()
 	type entry struct{ at, id, path string }
 	var changed []entry
 	ids := map[string]bool{}
@@ -55,11 +55,15 @@ func (w *Workspace) smudged(ctx context.Context, agent string, v View, out []byt
 		return nil, err
 	}
 	defer root.Close()
+	there, err := w.lfsThere(ctx, own, pointers)
+	if err != nil {
+		return nil, err
+	}
 	clean := map[string]bool{}
 	var total int64
 	for _, e := range changed {
 		p, ok := pointers[e.id]
-		if total += p.Size; !ok || total > maxHashed {
+		if total += p.Size; !ok || total > maxHashed || !there[p.OID] {
 			continue
 		}
 		same, err := isObject(ctx, root, e.path, p)
@@ -70,6 +74,33 @@ func (w *Workspace) smudged(ctx context.Context, agent string, v View, out []byt
 	}
 	fields = slices.DeleteFunc(fields, func(line string) bool { return clean[line] })
 	return []byte(strings.Join(append(fields, ""), "\x00")), nil
+}
+
+// lfsThere returns the objects of pointers that an agent, whose own are in own, or the project has. A file whose object
+// nobody has is the only copy of its content.
+func (w *Workspace) lfsThere(ctx context.Context, own *os.File, pointers map[string]lfs.Pointer) (map[string]bool, error) {
+	there := map[string]bool{}
+	look := func(dir *os.File) error {
+		for _, p := range pointers {
+			has, err := lfs.Has(dir, p)
+			if err != nil {
+				return err
+			}
+			there[p.OID] = there[p.OID] || has
+		}
+		return nil
+	}
+	if err := look(own); err != nil {
+		return nil, err
+	}
+	p, err := w.Project(ctx)
+	if err != nil || p == nil {
+		return there, nil //nolint:nilerr // nothing is known to be there
+	}
+	if err := p.openLFS(p.lfsDir(ctx), false, look); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return there, nil
 }
 
 // isObject reports whether the content of a file is an LFS object.
