@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
 	"polis/daemon/api"
@@ -99,17 +102,33 @@ func (k *viewKeeper) look(ctx context.Context) error {
 // mountAll returns the agents whose views are not mounted, with the reason.
 func (k *viewKeeper) mountAll(ctx context.Context, missing map[string]string) map[string]error {
 	failed := map[string]error{}
+	var mu sync.Mutex
+	var g errgroup.Group
+	g.SetLimit(gatesAtOnce) // the shim of one may not answer
 	for name := range missing {
-		if err := k.mount(ctx, name); err != nil {
-			failed[name] = err
-		}
+		g.Go(func() error {
+			paths, err := k.d.agents.Remount(ctx, name)
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err != nil:
+				failed[name] = err
+			case len(paths) == 0:
+				failed[name] = errNotRemounted
+			default:
+				k.mounted(name, paths)
+			}
+			return nil
+		})
 	}
+	_ = g.Wait() //nolint:errcheck // no function returns an error
 	return failed
 }
 
 // missing returns the worktrees of the agents of which a view is not mounted.
 func (k *viewKeeper) missing() (map[string]string, error) {
 	expected := k.d.agents.Mounted()
+	maps.DeleteFunc(k.said, func(name string, _ bool) bool { _, is := expected[name]; return !is })
 	if len(expected) == 0 {
 		return nil, nil
 	}
@@ -132,18 +151,10 @@ func (k *viewKeeper) missing() (map[string]string, error) {
 	return out, nil
 }
 
-// mount has the shim decide which of an agent's views are to be mounted.
-func (k *viewKeeper) mount(ctx context.Context, name string) error {
-	paths, err := k.d.agents.Remount(ctx, name)
-	switch {
-	case err != nil:
-		return err
-	case len(paths) == 0:
-		return errNotRemounted
-	}
+// mounted records that the views of an agent are mounted again.
+func (k *viewKeeper) mounted(name string, paths []string) {
 	delete(k.said, name)
 	k.publish(api.Event{Agent: name, Message: "another program unmounted the view of agent " + name + " on the host; it is mounted again at " + strings.Join(paths, " and "), Data: map[string]any{"paths": paths}})
-	return nil
 }
 
 var errNotRemounted = errors.New("the overlay above it cannot be mounted twice")

@@ -123,6 +123,9 @@ func (h *Hooks) files(w *writer, found *wire.GitHooks) string {
 	return "$p/" + base
 }
 
+// maxMerges bounds a stack of merges: merge.batch is at most 64.
+const maxMerges = 64
+
 type mergeCommit struct{ merged, message string }
 
 // merges returns the merges of a stack, the first one first, and the commit of the target below them.
@@ -140,8 +143,8 @@ func (h *Hooks) merges(ctx context.Context, commit string) (onto string, all []m
 		if err != nil {
 			return "", nil, err
 		}
-		if len(parents) != 2 {
-			return "", nil, fmt.Errorf("%s is no merge of two commits", at)
+		if len(parents) != 2 || len(all) == maxMerges {
+			return "", nil, fmt.Errorf("%s is no merge of two commits, or lies on more than %d others", at, maxMerges)
 		}
 		message, err := h.Bare.Message(ctx, at)
 		if err != nil {
