@@ -12,7 +12,7 @@ import (
 
 // readCallTime bounds the reading of a call. The memory of a program can be a file of the view, or be given by another
 // program: reading it can take as long as they like, and then nothing is known of the call.
-const readCallTime = 50 * time.Millisecond
+const readCallTime = 200 * time.Millisecond
 
 // callReader reads what threads do that wait for an answer, on a thread of its own. The zero value is ready.
 type callReader struct {
