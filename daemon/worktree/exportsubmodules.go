@@ -3,11 +3,8 @@ package worktree
 import (
 	"context"
 	"errors"
-	"maps"
 	"os"
-	"path"
 	"path/filepath"
-	"slices"
 
 	"polis/daemon/api"
 	"polis/daemon/git"
@@ -74,7 +71,7 @@ func (w *Workspace) exportSubmodules(ctx context.Context, commit, dir string, in
 	}
 	defer func() { err = errors.Join(err, fdtree.Cleanup(tmp)) }()
 	e := &exporter{nestedReader: &nestedReader{w: w, tmp: tmp, owner: p}, dir: dir}
-	e.all(ctx, "", "", names, links, 0)
+	e.each(ctx, "", "", names, links, 0, e.export)
 	return context.Cause(ctx)
 }
 
@@ -82,22 +79,6 @@ func (w *Workspace) exportSubmodules(ctx context.Context, commit, dir string, in
 type exporter struct {
 	*nestedReader
 	dir string
-}
-
-// all writes the submodules below a directory, whose repository is module; "" for the commit itself.
-func (e *exporter) all(ctx context.Context, dir, module string, names, links map[string]string, depth int) {
-	for _, name := range slices.Sorted(maps.Keys(links)) {
-		if e.seen++; e.seen > maxNested || depth > maxNestedDepth || names[name] == "" {
-			continue
-		}
-		inner := names[name]
-		if module != "" {
-			inner = path.Join(module, nestedModules, inner)
-		}
-		if err := e.export(ctx, path.Join(dir, name), inner, links[name], depth); err != nil {
-			e.w.cfg.Log.Info("directory of a submodule stays empty", "op", "check", "path", path.Join(dir, name), "err", err)
-		}
-	}
 }
 
 func (e *exporter) export(ctx context.Context, name, module, commit string, depth int) error {
@@ -122,18 +103,10 @@ func (e *exporter) export(ctx context.Context, name, module, commit string, dept
 		return err
 	}
 	defer root.Close()
-	text, _, err := indexBytes(root)
+	names, links, err := submodulesOf(ctx, r, root, commit)
 	if err != nil {
 		return err
 	}
-	x, err := parseIndex(text)
-	if err != nil || len(x.Gitlinks()) == 0 {
-		return err
-	}
-	names, err := moduleNames(ctx, r, commit)
-	if err != nil {
-		return err
-	}
-	e.all(ctx, name, module, names, x.Gitlinks(), depth+1)
+	e.each(ctx, name, module, names, links, depth+1, e.export)
 	return nil
 }

@@ -56,28 +56,12 @@ func (w *Workspace) FillSubmodules(ctx context.Context, agent string, p *Project
 	if err != nil {
 		return err
 	}
-	f.all(ctx, "", "", names, at.links, 0)
+	f.each(ctx, "", "", names, at.links, 0, f.fill)
 	return context.Cause(ctx)
 }
 
 // filler fills the submodules of one worktree.
 type filler struct{ *nestedReader }
-
-// all fills the submodules below a directory, whose repository is module; "" for the worktree itself.
-func (f *filler) all(ctx context.Context, dir, module string, names, links map[string]string, depth int) {
-	for _, name := range slices.Sorted(maps.Keys(links)) {
-		if f.seen++; f.seen > maxNested || depth > maxNestedDepth || names[name] == "" {
-			continue
-		}
-		inner := names[name]
-		if module != "" {
-			inner = path.Join(module, "modules", inner)
-		}
-		if err := f.fill(ctx, path.Join(dir, name), inner, links[name], depth); err != nil {
-			f.w.cfg.Log.Info("directory of a submodule stays empty", "agent", f.agent, "op", "worktree add", "path", path.Join(dir, name), "err", err)
-		}
-	}
-}
 
 // fill fills one directory, if it is empty, or was filled only in part. The index comes last.
 func (f *filler) fill(ctx context.Context, name, module, commit string, depth int) error {
@@ -134,22 +118,14 @@ func (f *filler) fill(ctx context.Context, name, module, commit string, depth in
 		return err
 	}
 	defer src.Close()
-	text, _, err := indexBytes(src)
-	if err != nil {
-		return err
-	}
 	if err := f.index(dir, src); err != nil {
 		return err
 	}
-	x, err := parseIndex(text)
-	if err != nil || len(x.Gitlinks()) == 0 {
-		return err
-	}
-	names, err := moduleNames(ctx, r, commit)
+	names, links, err := submodulesOf(ctx, r, src, commit)
 	if err != nil {
 		return err
 	}
-	f.all(ctx, name, module, names, x.Gitlinks(), depth+1)
+	f.each(ctx, name, module, names, links, depth+1, f.fill)
 	return nil
 }
 
