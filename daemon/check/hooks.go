@@ -225,10 +225,8 @@ func (w *writer) pack(ctx context.Context, bare git.Repo, commit string, shallow
 
 // shellWord quotes a word for sh. A "$p" at its begin stands.
 func shellWord(s string) string {
-	rest, ok := strings.CutPrefix(s, "$p")
-	quoted := "'" + strings.ReplaceAll(rest, "'", `'\''`) + "'"
-	if ok {
-		return `"$p"` + quoted
+	if rest, ok := strings.CutPrefix(s, "$p"); ok {
+		return `"$p"` + api.ShellWord(rest)
 	}
-	return quoted
+	return api.ShellWord(s)
 }

@@ -138,13 +138,13 @@ func (m *Merger) UpdateCheckout(ctx context.Context) (CheckoutUpdate, error) {
 	a.Fetched = true
 	failpoint.Hit("project:fetched")
 	if begun != nil && at.commit != a.Commit {
-		a.Reason, a.Command = begun.Error(), ends+", and then "+fmt.Sprintf("git -C %s merge --ff-only refs/remotes/polis/%s", shell(p.Path), target)
+		a.Reason, a.Command = begun.Error(), ends+", and then "+fmt.Sprintf("git -C %s merge --ff-only refs/remotes/polis/%s", api.ShellWord(p.Path), target)
 		m.Log.Info("project left as it is", "op", "bring along", "path", p.Path, "err", begun)
 		return a, nil
 	}
 	if err := a.forward(ctx, p, at, behind, keep, conv, changes, m.Log); err != nil {
 		a.Reason = err.Error()
-		a.Command = fmt.Sprintf("git -C %s merge --ff-only refs/remotes/polis/%s", shell(p.Path), target)
+		a.Command = fmt.Sprintf("git -C %s merge --ff-only refs/remotes/polis/%s", api.ShellWord(p.Path), target)
 		m.Log.Info("project left as it is", "op", "bring along", "path", p.Path, "err", err)
 		return a, nil
 	}
@@ -246,12 +246,4 @@ func keeps(ctx context.Context, p *worktree.Project, c *conversions) error {
 		return fmt.Errorf("the checkout has uncommitted changes (%s)", api.Count(n, "file"))
 	}
 	return nil
-}
-
-// shell quotes a path for a command line.
-func shell(path string) string {
-	if strings.Trim(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+@") == "" {
-		return path
-	}
-	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 }

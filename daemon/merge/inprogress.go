@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/daemon/asuser"
+	"polis/daemon/api"
 	"polis/daemon/git"
 	"polis/daemon/worktree"
 )
@@ -69,7 +70,7 @@ func busy(ctx context.Context, p *worktree.Project, target string) (reason error
 	if found.worktree != "" {
 		at, where = found.worktree, "in "+found.worktree
 	}
-	return fmt.Errorf("%s is in progress %s, on branch %s", found.name, where, target), fmt.Sprintf("git -C %s %s", shell(at), found.end), nil
+	return fmt.Errorf("%s is in progress %s, on branch %s", found.name, where, target), fmt.Sprintf("git -C %s %s", api.ShellWord(at), found.end), nil
 }
 
 // gitDirs are the git directory of a checkout and those of the other worktrees of its repository.

@@ -67,17 +67,9 @@ func (m *Merger) pointers(ctx context.Context, req Request, res *Result, changes
 	e := api.Errorf(api.CodeSubmoduleLost, "branch %s has %s at a commit that the project cannot get: %q is at %.12s", req.Branch, api.Count(len(lost), "submodule"), api.Shorten(first.Path, 120), first.Commit).
 		With("paths", named).With("total", len(lost)).With("commit", first.Commit)
 	if first.Cloned {
-		return e.WithHint("push it and fetch it in the project, or: polisctl agents exec %[1]s -- git -C %[2]s bundle create - HEAD > sub.bundle, and in the project: git -C %[2]s fetch sub.bundle HEAD:agent/%[1]s; then merge again", req.Agent, quoted(first.Path))
+		return e.WithHint("push it and fetch it in the project, or: polisctl agents exec %[1]s -- git -C %[2]s bundle create - HEAD > sub.bundle, and in the project: git -C %[2]s fetch sub.bundle HEAD:agent/%[1]s; then merge again", req.Agent, api.ShellWord(first.Path))
 	}
-	return e.WithHint("push it to the submodule's remote, or: polisctl agents exec %[1]s -- git -C %[2]s bundle create - --all > sub.bundle, and in the project: git clone --bare sub.bundle .git/modules/%[3]s; then merge again", req.Agent, quoted(first.Path), quoted(first.Module))
-}
-
-// quoted is a name for a shell.
-func quoted(name string) string {
-	if strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-") == "" {
-		return name
-	}
-	return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
+	return e.WithHint("push it to the submodule's remote, or: polisctl agents exec %[1]s -- git -C %[2]s bundle create - --all > sub.bundle, and in the project: git clone --bare sub.bundle .git/modules/%[3]s; then merge again", req.Agent, api.ShellWord(first.Path), api.ShellWord(first.Module))
 }
 
 // Held is the error for a verdict; nil if every path may be merged. accepted: a person accepts
