@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"polis/daemon/asuser"
 	"polis/daemon/api"
+	"polis/daemon/asuser"
 	"polis/daemon/git"
 	"polis/daemon/worktree"
 )
