@@ -15,7 +15,7 @@ const (
 	hintRef     = "this ref belongs to another agent or to the user; make a branch of your own"
 	hintName    = "this name would stand for the work of others; use another one"
 	hintRemote  = "what is known of remotes is written by those who may fetch: git.remote in polisd.toml"
-	hintObject  = "objects can be added, never changed; what you removed must be only yours"
+	hintObject  = "objects can be added, never changed; of them, you can remove only your own that no branch or tag reaches"
 	hintPack    = "packing the shared objects is the daemon's; objects, packs that git receives, and packs of your own objects can be added"
 	hintForeign = "this part of the git directory is shared and read-only; an agent has branches, tags and notes of its own, and refs in all other namespaces"
 	hintLost    = "the lock was given to others meanwhile: it was kept for too long, or the lock server was away"
