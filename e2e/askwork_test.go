@@ -127,3 +127,27 @@ func TestAnApprovedChangeIsSaved(t *testing.T) {
 	status := d.sh("alice", "git status --porcelain")
 	require.Equal(t, " D deploy/other.txt\n M deploy/prod.txt\n?? deploy/new.txt\n", status)
 }
+
+// TestOneAgentIsGivenPathsToAskFor: without a role, and while it works.
+func TestOneAgentIsGivenPathsToAskFor(t *testing.T) {
+	d := startDaemon(t, options{})
+	d.up()
+	d.worker("alice", "--ask", "README.md", "--ask", "docs/**")
+	d.worker("bob")
+	write := func(agent, path string) []string {
+		r, questions := d.approved(agent, "echo approved >> "+path)
+		require.Zero(t, r.code, "%s", r)
+		return questions
+	}
+	require.Equal(t, []string{"write README.md"}, write("alice", "README.md"))
+	require.Empty(t, write("alice", "main.txt"), "an agent that has only such rules may do everything else")
+	require.Empty(t, write("bob", "docs/guide.md"))
+
+	d.must("agents", "set", "bob", "--ask", "main.txt")
+	d.must("agents", "set", "bob", "--ask", "run.sh")
+	require.Equal(t, []string{"write run.sh"}, write("bob", "run.sh"))
+	d.must("agents", "set", "bob", "--ask", "none", "--ask", "README.md")
+	require.Empty(t, write("bob", "src/a.txt"))
+	require.JSONEq(t, `{"ask": ["README.md"]}`, d.must("agents", "policy", "bob", "--json"))
+	require.Contains(t, d.refused(api.CodeBadRequest, "agents", "set", "bob", "--ask", "").Message, "ask")
+}

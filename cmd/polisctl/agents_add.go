@@ -81,7 +81,7 @@ searches there. Its home and /tmp can be written as usual.`,
 	f.env.register(cmd)
 	flags.StringVar(&f.role, "role", "", "`ROLE` of polisd.toml")
 	f.rules.register(cmd)
-	f.rules.registerExclusive(cmd)
+	f.rules.registerOwn(cmd)
 	flags.BoolVar(&f.rules.temp, "temp", false, "give a private scratch directory, named by $TMPDIR")
 	flags.StringArrayVarP(&f.ports, "port", "p", nil, "map this `PORT` of the agent to the host: 3000, 5000/udp or 8000-8010; may be repeated")
 	flags.StringSliceVar(&f.egress, "egress", nil, "let it reach `WHERE`: open, none, or names such as api.x.org and *.x.org, separated by commas; ask and ask:NAME wait for an answer (default as configured)")

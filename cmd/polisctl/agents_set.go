@@ -35,16 +35,17 @@ to running programs, and rules also to open files. The exceptions are what the a
 names, and a file that is open for writing and that the kernel serves directly; the agent's
 log names those files.
 
-New rules are added to the agent's rules. --deny none, --hide none and --exclusive none
-remove those that were added to the role's, and can stand beside new ones. --role replaces
-all rules by the role's present rules in polisd.toml; --role '' removes all. The limit
-"default" returns to the configured value. Variables are added to the agent's
+New rules are added to the agent's rules. --ask none, --deny none, --hide none and
+--exclusive none remove those that were added to the role's, and can stand beside new ones.
+--role replaces all rules by the role's present rules in polisd.toml; --role '' removes all.
+The limit "default" returns to the configured value. Variables are added to the agent's
 variables; they apply to programs that start later, and no command shows them.
 
 A memory limit below the present use is refused; with --force, processes are killed
 until the rest fits.`,
 		Example: `  polisctl agents set claude --memory 2GB --cpu 150
   polisctl agents set docs --deny '.env*'
+  polisctl agents set docs --ask 'deploy/**'
   polisctl agents set docs --deny none --hide none
   polisctl agents set docs --role reviewer`,
 		Args:              takes(1, 1, "the NAME of the agent"),
@@ -57,7 +58,7 @@ until the rest fits.`,
 	flags.StringArrayVar(&f.unsetEnv, "unset-env", nil, "unset the variable `NAME`; may be repeated")
 	flags.StringVar(&f.role, "role", "", "`ROLE` of polisd.toml, with its rules")
 	f.rules.register(cmd)
-	f.rules.registerExclusive(cmd)
+	f.rules.registerOwn(cmd)
 	flags.StringSliceVar(&f.egress, "egress", nil, "let it reach `WHERE` only: open, none, names such as api.x.org and *.x.org, separated by commas, or default; connections to what is no longer allowed are cut")
 	flags.StringSliceVar(&f.hostPorts, "host-port", nil, "let it reach `PORT` of the host's 127.0.0.1, at its own 127.0.0.1; several are separated by commas, or none, or default; replaces the ones it has")
 	flags.BoolVar(&f.autoMerge, "auto-merge", true, "merge what its tasks commit when they end well; =false leaves that to you")

@@ -10,8 +10,8 @@ import (
 
 // ruleFlags are the path rules of an agent, as typed.
 type ruleFlags struct {
-	read, write, deny, hide, exclusive []string
-	temp                               bool
+	read, write, ask, deny, hide, exclusive []string
+	temp                                    bool
 }
 
 func (f *ruleFlags) register(cmd *cobra.Command) {
@@ -22,7 +22,9 @@ func (f *ruleFlags) register(cmd *cobra.Command) {
 	flags.StringArrayVar(&f.hide, "hide", nil, "hide what matches `GLOB`; may be repeated")
 }
 
-func (f *ruleFlags) registerExclusive(cmd *cobra.Command) {
+// registerOwn adds the rules that only a person gives: a worker is started with those of its parent.
+func (f *ruleFlags) registerOwn(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVar(&f.ask, "ask", nil, "a person answers before the agent reads or writes what matches `GLOB`; may be repeated")
 	cmd.Flags().StringArrayVar(&f.exclusive, "exclusive", nil, "reserve what matches `GLOB` for this agent: no other agent may write it or merge a change of it; may be repeated")
 }
 
@@ -45,7 +47,7 @@ func (f *ruleFlags) reset() ([]string, error) {
 	for _, r := range []struct {
 		name  string
 		globs *[]string
-	}{{"deny", &f.deny}, {"hide", &f.hide}, {"exclusive", &f.exclusive}} {
+	}{{"ask", &f.ask}, {"deny", &f.deny}, {"hide", &f.hide}, {"exclusive", &f.exclusive}} {
 		if slices.ContainsFunc(*r.globs, isNone) {
 			*r.globs = slices.DeleteFunc(slices.Clone(*r.globs), isNone)
 			out = append(out, r.name)
@@ -59,13 +61,13 @@ func (f *ruleFlags) policy() (*api.Policy, error) {
 	for _, r := range []struct {
 		flag  string
 		globs []string
-	}{{"--read", f.read}, {"--write", f.write}, {"--deny", f.deny}, {"--hide", f.hide}, {"--exclusive", f.exclusive}} {
+	}{{"--read", f.read}, {"--write", f.write}, {"--ask", f.ask}, {"--deny", f.deny}, {"--hide", f.hide}, {"--exclusive", f.exclusive}} {
 		if err := checkRules(r.flag, r.globs); err != nil {
 			return nil, err
 		}
 	}
-	if len(f.read)+len(f.write)+len(f.deny)+len(f.hide)+len(f.exclusive) == 0 && !f.temp {
+	if len(f.read)+len(f.write)+len(f.ask)+len(f.deny)+len(f.hide)+len(f.exclusive) == 0 && !f.temp {
 		return nil, nil
 	}
-	return &api.Policy{Read: f.read, Write: f.write, Deny: f.deny, Hide: f.hide, Exclusive: f.exclusive, Temp: f.temp}, nil
+	return &api.Policy{Read: f.read, Write: f.write, Ask: f.ask, Deny: f.deny, Hide: f.hide, Exclusive: f.exclusive, Temp: f.temp}, nil
 }
