@@ -104,9 +104,9 @@ func TestDialogsAreAnsweredAtAFirstStart(t *testing.T) {
 	require.NoError(t, err)
 	for name, want := range map[string]map[string]string{
 		"claude":  {".claude.json": `{"hasCompletedOnboarding":true,"projects":{"/srv/my project":{"hasTrustDialogAccepted":true,"hasCompletedProjectOnboarding":true}}}`},
-		"codex":   {".codex/config.toml": "\n[\"projects\".\"/srv/my project\"]\n\"trust_level\" = \"trusted\"\n"},
-		"gemini":  {".gemini/trustedFolders.json": `{"/srv/my project":"TRUST_FOLDER"}`},
-		"qwen":    {".qwen/trustedFolders.json": `{"/srv/my project":"TRUST_FOLDER"}`},
+		"codex":   {".codex/config.toml": "\n[\"projects\".\"/srv/my project\"]\n\"trust_level\" = \"trusted\"\n\n[\"analytics\"]\n\"enabled\" = false\n"},
+		"gemini":  {".gemini/trustedFolders.json": `{"/srv/my project":"TRUST_FOLDER"}`, ".gemini/settings.json": `{"privacy":{"usageStatisticsEnabled":false}}`},
+		"qwen":    {".qwen/trustedFolders.json": `{"/srv/my project":"TRUST_FOLDER"}`, ".qwen/settings.json": `{"privacy":{"usageStatisticsEnabled":false}}`},
 		"copilot": {".copilot/config.json": `{"trustedFolders":["/srv/my project"],"trusted_folders":["/srv/my project"]}`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -26,6 +26,8 @@ const (
 	// as often as it likes.
 	noteBurst = 20
 	noteEvery = time.Second
+	// maxNames bounds the refused destinations of a task that are a step each.
+	maxNames = 64
 	// waitNote is how long a lease is awaited before that is a step.
 	waitNote = time.Second
 	// holderTime bounds the query for its holder.
@@ -41,6 +43,7 @@ type stepper struct {
 	end    int64    // 0: more may come
 	over   bool     // no step comes any more, even if nothing was printed
 	notes  *rate.Limiter
+	names  map[string]bool // refused destinations that are a step already
 	ran    func(command string) // called for each command that the agent runs
 }
 
@@ -161,8 +164,26 @@ func (s *Shim) noteStep(kind api.StepKind, text func() string) {
 	}
 }
 
-// noteDenied makes a refusal a step.
+// firstOf reports whether a refused destination is no step of the task yet, and notes it. Programs retry a name
+// all the time, for IPv4 and for IPv6: many equal lines would hide what they print.
+func (s *session) firstOf(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.steps == nil || s.steps.names[name] || len(s.steps.names) >= maxNames {
+		return false
+	}
+	if s.steps.names == nil {
+		s.steps.names = map[string]bool{}
+	}
+	s.steps.names[name] = true
+	return true
+}
+
+// noteDenied makes a refusal a step; of a destination, the first of the task.
 func (s *Shim) noteDenied(d view.Denial) {
+	if m := s.stepping.Load(); m == nil || d.Code == string(api.CodeEgressDenied) && !m.firstOf(d.Path) {
+		return
+	}
 	s.noteStep(api.StepRefused, func() string {
 		text := fmt.Sprintf("%s of %s (%s", d.Op, d.Path, d.Code)
 		if d.Holder != "" {

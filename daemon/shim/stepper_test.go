@@ -109,6 +109,25 @@ func TestRefusalsAreStepsAndBounded(t *testing.T) {
 	})
 }
 
+// Programs retry a name that does not resolve: each refused destination is one step of a task.
+func TestARefusedDestinationIsOneStep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, m, _ := stepping(t, "codex")
+		for i := range 3 * maxNames {
+			for range 2 {
+				s.noteDenied(view.Denial{Op: "name lookup", Path: fmt.Sprintf("n%d.test", i%(2*maxNames)), Code: "EGRESS_DENIED"})
+			}
+			time.Sleep(noteEvery)
+		}
+		s.noteDenied(view.Denial{Op: "write", Path: "n1.test", Code: "HIDDEN"})
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		kept, all := m.steps.stream.Kept()
+		require.Equal(t, maxNames+1, all, "%v", kept)
+		require.Contains(t, kept[len(kept)-1].Text, "HIDDEN")
+	})
+}
+
 // A wait that is over soon is no step, and what asks for no path is none.
 func TestShortWaitsAreNoSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
