@@ -173,7 +173,7 @@ func TestAnAgentThatCannotReachItsModelIsReported(t *testing.T) {
 	d := startDaemon(t, standIns(t, "claude"))
 	d.up()
 	out := d.must("agents", "add", "cut", "--base", "claude", "--memory", "256", "--egress", "none", "--env", "ANTHROPIC_API_KEY=x")
-	const hint = "polisctl agents set cut --egress api.anthropic.com"
+	const hint = "polisctl agents set cut --egress +api.anthropic.com"
 	require.Contains(t, out, "warning: agent cut reaches nothing")
 	require.Contains(t, out, hint)
 	a, _ := d.agent("cut")

@@ -101,7 +101,7 @@ func TestAllowedNamesOpenTheirAddresses(t *testing.T) {
 	require.Equal(t, "name lookup", w.Op)
 	require.Equal(t, "curl", w.Program)
 	require.NotZero(t, w.Pid)
-	require.Contains(t, w.Hint, "polisctl agents set names --egress '*.x.test,*.y.test,evil.test'")
+	require.Contains(t, w.Hint, "polisctl agents set names --egress '+evil.test'")
 	require.Contains(t, d.refusalOf("names", "rebind.x.test (10.1.2.3)").Hint, "allow_private")
 	require.Contains(t, d.refusalOf("names", "meta.x.test (169.254.169.254)").Hint, "no setting allows it")
 
@@ -161,12 +161,12 @@ func TestEgressOpenAndNone(t *testing.T) {
 	d.noGet("list", "203.0.113.3", notReached)
 	d.add("both", "--role", "both")
 	d.noGet("both", "10.1.2.3", notReached)
-	require.Contains(t, d.refusalOf("both", "10.1.2.3:80").Hint, "--egress 'x.test,10.1.2.3'", "allow_private has it already; the list lacks it")
+	require.Contains(t, d.refusalOf("both", "10.1.2.3:80").Hint, "--egress '+10.1.2.3'", "allow_private has it already; the list lacks it")
 	d.gets("own", "203.0.113.3", "internet 203.0.113.3")
 	d.noGet("own", "x.test", noSuchName)
 	d.noGet("shut", "x.test", noSuchName)
 	d.noGet("shut", "203.0.113.1", notReached)
-	require.Contains(t, d.refusalOf("shut", "203.0.113.1:80").Hint, "--egress '203.0.113.1'")
+	require.Contains(t, d.refusalOf("shut", "203.0.113.1:80").Hint, "--egress '+203.0.113.1'")
 
 	// Under every policy the host, other agents and metadata services are not reachable.
 	d.serve("shut", "0.0.0.0", 3000)
@@ -187,6 +187,8 @@ func TestEgressOpenAndNone(t *testing.T) {
 	// Invalid values are refused, with the reason.
 	e := d.refused(api.CodeBadRequest, "agents", "add", "bad", "--base", "custom", "--egress", "https://x.test")
 	require.Contains(t, e.Message, "without scheme")
+	e = d.refused(api.CodeBadRequest, "agents", "set", "wide", "--egress", "+x.test")
+	require.Contains(t, e.Message, `the list is "open"`)
 	e = d.refused(api.CodeBadRequest, "agents", "set", "wide", "--egress", "open,x.test")
 	require.Contains(t, e.Message, "must stand alone")
 }
@@ -247,6 +249,15 @@ for n in x y; do setsid /usr/bin/python3 $HOME/talk.py $n.test $HOME/$n.log >/de
 	a, _ := d.agent("agent")
 	require.Equal(t, []string{"x.test"}, a.Egress)
 
+	// A name is added to the list, as the hint of a refusal says, and taken from it again.
+	require.Contains(t, d.refusalOf("agent", "y.test").Hint, "agents set agent --egress '+y.test'")
+	require.Equal(t, []string{"x.test", "y.test"}, set("--egress", "+y.test").Egress)
+	d.gets("agent", "y.test", "internet 203.0.113.2")
+	require.Equal(t, []string{"x.test"}, set("--egress", "-y.test").Egress)
+	d.noGet("agent", "y.test", noSuchName)
+	for _, words := range []string{"+y.test,z.test", "-y.test", "+open"} {
+		d.refused(api.CodeBadRequest, "agents", "set", "agent", "--egress", words)
+	}
 	require.Equal(t, []string{"none"}, set("--egress", "none").Egress)
 	d.eventually("x is cut", func() bool { return strings.Contains(log("x"), "Error") })
 	d.noGet("agent", "x.test", noSuchName)

@@ -75,6 +75,9 @@ func TestHostPortsLeadToTheHostsLoopback(t *testing.T) {
 	d.gets("plain", "127.0.0.1:7003", "host 127.0.0.1")
 	require.Equal(t, "take 7003 out of network.host_ports first: polisctl agents set plain --host-port PORTS|none",
 		d.refused(api.CodeBadRequest, "ports", "add", "plain", "7003").Hint)
+	require.Equal(t, []uint16{7001, 7003}, set("plain", "--host-port", "+7001").HostPorts)
+	require.Equal(t, []uint16{7001}, set("plain", "--host-port", "-7003").HostPorts)
+	require.Contains(t, d.refused(api.CodeBadRequest, "agents", "set", "plain", "--host-port", "-7003").Message, "7003 is not a host port of the agent")
 	require.Empty(t, set("plain", "--host-port", "none").HostPorts)
 	d.must("ports", "add", "plain", "7003")
 	d.must("ports", "remove", "plain", "7003")

@@ -84,7 +84,7 @@ searches there. Its home and /tmp can be written as usual.`,
 	f.rules.registerOwn(cmd)
 	flags.BoolVar(&f.rules.temp, "temp", false, "give a private scratch directory, named by $TMPDIR")
 	flags.StringArrayVarP(&f.ports, "port", "p", nil, "map this `PORT` of the agent to the host: 3000, 5000/udp or 8000-8010; may be repeated")
-	flags.StringSliceVar(&f.egress, "egress", nil, "let it reach `WHERE`: open, none, or names such as api.x.org and *.x.org, separated by commas; ask and ask:NAME wait for an answer (default as configured)")
+	flags.StringSliceVar(&f.egress, "egress", nil, "let it reach `WHERE`: open, none, or names such as api.x.org and *.x.org, separated by commas; ask and ask:NAME wait for an answer; +api.x.org adds to what is configured (the default)")
 	flags.StringSliceVar(&f.hostPorts, "host-port", nil, "let it reach `PORT` of the host's 127.0.0.1, at its own 127.0.0.1; several are separated by commas, or none (default as configured)")
 	flags.BoolVar(&f.autoMerge, "auto-merge", true, "merge what its tasks commit when they end well; =false leaves that to you (default as configured)")
 	flags.StringVar(&f.leftovers, "leftovers", "", "the action for processes that its commands leave running: `keep|end|ask` (default as its role has it)")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"reflect"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -47,6 +48,7 @@ until the rest fits.`,
   polisctl agents set docs --deny '.env*'
   polisctl agents set docs --ask 'deploy/**'
   polisctl agents set docs --deny none --hide none
+  polisctl agents set docs --egress +docs.example.org
   polisctl agents set docs --role reviewer`,
 		Args:              takes(1, 1, "the NAME of the agent"),
 		ValidArgsFunction: a.completeAgents,
@@ -59,8 +61,8 @@ until the rest fits.`,
 	flags.StringVar(&f.role, "role", "", "`ROLE` of polisd.toml, with its rules")
 	f.rules.register(cmd)
 	f.rules.registerOwn(cmd)
-	flags.StringSliceVar(&f.egress, "egress", nil, "let it reach `WHERE` only: open, none, names such as api.x.org and *.x.org, separated by commas, or default; connections to what is no longer allowed are cut")
-	flags.StringSliceVar(&f.hostPorts, "host-port", nil, "let it reach `PORT` of the host's 127.0.0.1, at its own 127.0.0.1; several are separated by commas, or none, or default; replaces the ones it has")
+	flags.StringSliceVar(&f.egress, "egress", nil, "let it reach `WHERE` only: open, none, names such as api.x.org and *.x.org, separated by commas, or default; +api.x.org adds to its list and -api.x.org takes from it; connections to what is no longer allowed are cut")
+	flags.StringSliceVar(&f.hostPorts, "host-port", nil, "let it reach `PORT` of the host's 127.0.0.1, at its own 127.0.0.1; several are separated by commas, or none, or default; replaces the ones it has; +8080 adds one and -8080 takes one away")
 	flags.BoolVar(&f.autoMerge, "auto-merge", true, "merge what its tasks commit when they end well; =false leaves that to you")
 	flags.BoolVar(&f.removeAfter, "remove-after", false, "remove the agent when its branch is merged; =false keeps it")
 	flags.StringVar(&f.leftovers, "leftovers", "", "what is done about what its commands leave running: `keep|end|ask`, or default, as its role says")
@@ -128,7 +130,7 @@ func (f *setFlags) request(changed func(string) bool) (api.SetRequest, error) {
 	if changed("host-port") {
 		if len(f.hostPorts) == 1 && f.hostPorts[0] == "default" {
 			req.Reset = append(req.Reset, api.ResetHostPorts)
-		} else if req.HostPorts, err = hostPorts(f.hostPorts); err != nil {
+		} else if req.HostPorts, req.AddHostPorts, req.RemoveHostPorts, err = hostPortWords(f.hostPorts); err != nil {
 			return req, err
 		}
 	}
@@ -144,7 +146,7 @@ func (f *setFlags) request(changed func(string) bool) (api.SetRequest, error) {
 		}
 		req.Leftovers = f.leftovers
 	}
-	if req.MemoryMB == 0 && req.Limits == (api.Limits{}) && len(req.Reset) == 0 && req.Role == nil && req.Policy == nil && req.AutoMerge == nil && req.RemoveAfter == nil && req.Leftovers == "" && req.Egress == nil && req.HostPorts == nil && req.Env == nil && req.UnsetEnv == nil {
+	if reflect.DeepEqual(req, api.SetRequest{Force: f.force}) {
 		return req, usagef("nothing to set: name a limit or a rule, such as --memory 1GB")
 	}
 	return req, nil

@@ -20,7 +20,7 @@ func egressWords(words []string) ([]string, error) {
 		if w == "" {
 			return nil, usagef("--egress has an empty name").WithHint("separate names by one comma, or say none")
 		}
-		if err := checkWord("egress", w, 256); err != nil {
+		if err := checkWord("egress", strings.TrimPrefix(w, "-"), 256); err != nil {
 			return nil, err
 		}
 		out = append(out, w)

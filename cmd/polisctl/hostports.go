@@ -32,6 +32,40 @@ func hostPorts(words []string) ([]uint16, error) {
 	return out, nil
 }
 
+// hostPortWords reads the words of agents set: a list, or, with a sign at each, ports to add to the agent's and to
+// take from them.
+func hostPortWords(words []string) (list, add, remove []uint16, err error) {
+	var more, less, rest []string
+	for _, w := range words {
+		w = strings.TrimSpace(w)
+		if p, ok := strings.CutPrefix(w, "+"); ok {
+			more = append(more, p)
+		} else if p, ok := strings.CutPrefix(w, "-"); ok {
+			less = append(less, p)
+		} else {
+			rest = append(rest, w)
+		}
+	}
+	if signed := len(more) + len(less); signed == 0 {
+		list, err = hostPorts(rest)
+		return list, nil, nil, err
+	} else if len(rest) > 0 {
+		return nil, nil, nil, usagef("--host-port %q beside a port with a sign: +PORT and -PORT change the list, PORT replaces it", api.Shorten(rest[0], 32))
+	}
+	if add, err = signedPorts(more); err == nil {
+		remove, err = signedPorts(less)
+	}
+	return nil, add, remove, err
+}
+
+// signedPorts reads ports, and no word.
+func signedPorts(words []string) ([]uint16, error) {
+	if len(words) == 1 && words[0] == "none" {
+		return nil, usagef("--host-port: none has no sign")
+	}
+	return hostPorts(words)
+}
+
 // showHostPorts adds a line if the agent has any.
 func showHostPorts(p *page, a api.Agent) {
 	if len(a.HostPorts) == 0 {

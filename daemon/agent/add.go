@@ -98,7 +98,8 @@ func (m *Manager) reserve(ctx context.Context, req api.AddRequest, of *store.Wor
 	if err := cmp.Or(checkAdd(req), m.checkBrackets(ctx, ws, pol, req.Role, m.sight(of))); err != nil {
 		return nil, err
 	}
-	if err := m.reachable(c, req.Role, typ, config.Own{Egress: req.Egress, HostPorts: req.HostPorts}); err != nil {
+	own, err := m.newReach(c, typ, req)
+	if err != nil {
 		return nil, err
 	}
 	mem := req.MemoryMB
@@ -129,7 +130,7 @@ func (m *Manager) reserve(ctx context.Context, req api.AddRequest, of *store.Wor
 		return nil, err
 	}
 	a := &Agent{WS: ws, Type: typ, Kept: store.Agent{Name: req.Name, BaseType: typ.Name, Branch: branch, Role: req.Role,
-		MemoryLimitMB: mem, Limits: req.Limits, Command: req.Command, Policy: pol, AutoMerge: req.AutoMerge, RemoveAfter: req.RemoveAfter, Ephemeral: req.Ephemeral, Leftovers: req.Leftovers, Egress: req.Egress, HostPorts: req.HostPorts, Env: req.Env, Race: req.Race, Base: cmp.Or(req.At, req.Base), ReadOnly: req.ReadOnly, PortMappings: []store.PortMap{}, CreatedAt: m.Now().UTC().Truncate(time.Millisecond),
+		MemoryLimitMB: mem, Limits: req.Limits, Command: req.Command, Policy: pol, AutoMerge: req.AutoMerge, RemoveAfter: req.RemoveAfter, Ephemeral: req.Ephemeral, Leftovers: req.Leftovers, Egress: own.Egress, HostPorts: own.HostPorts, Env: req.Env, Race: req.Race, Base: cmp.Or(req.At, req.Base), ReadOnly: req.ReadOnly, PortMappings: []store.PortMap{}, CreatedAt: m.Now().UTC().Truncate(time.Millisecond),
 		Status: api.StatusCreating, Session: sess, Secret: sec, Worker: of}}
 	if req.ReplayOf != "" {
 		a.Kept.Replay = &store.Replay{Task: req.ReplayOf, ByOrder: req.ReplayByOrder}

@@ -37,7 +37,7 @@ func cutOff(v api.Agent, t config.BaseType, r config.Reach) []string {
 	if len(t.Hosts) == 0 || len(r.HostPorts) > 0 || !slices.Equal(r.Policy.Entries(), []string{"none"}) {
 		return nil
 	}
-	return []string{fmt.Sprintf("agent %[1]s reaches nothing, and %[2]s cannot work without its model: polisctl agents set %[1]s --egress %[3]s allows what the type needs (%[4]s), and no more",
+	return []string{fmt.Sprintf("agent %[1]s reaches nothing, and %[2]s cannot work without its model: polisctl agents set %[1]s --egress +%[3]s allows what the type needs (%[4]s), and no more",
 		v.Name, t.Program, t.Hosts[0], strings.Join(t.Hosts, ", "))}
 }
 

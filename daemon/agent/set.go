@@ -107,7 +107,7 @@ func checkSet(req api.SetRequest) error {
 	if rule == api.LeftoversDefault {
 		rule = ""
 	}
-	return errors.Join(req.Limits.Check(), checkUnset(req), api.CheckEnv(req.Env), api.CheckLeftovers(rule))
+	return errors.Join(req.Limits.Check(), checkUnset(req), checkHostPortChange(req), api.CheckEnv(req.Env), api.CheckLeftovers(rule))
 }
 
 // changed applies the request to an agent's settings.
@@ -149,13 +149,20 @@ func changed(c config.Config, k store.Agent, req api.SetRequest) (store.Agent, e
 		k.Egress = nil
 	}
 	if len(req.Egress) > 0 {
-		k.Egress = req.Egress
+		if k.Egress, err = c.EgressWords(k.Role, ownReach(k), req.Egress); err != nil {
+			return k, err
+		}
 	}
 	if slices.Contains(req.Reset, api.ResetHostPorts) {
 		k.HostPorts = nil
 	}
 	if req.HostPorts != nil {
 		k.HostPorts = req.HostPorts
+	}
+	if len(req.AddHostPorts)+len(req.RemoveHostPorts) > 0 {
+		if k.HostPorts, err = changedHostPorts(c, k.Role, ownReach(k), req); err != nil {
+			return k, err
+		}
 	}
 	k.Recording = k.Recording && c.RecordsPolicy(k.Name, k.Role)
 	if k.Env, err = changedEnv(k.Env, req); err != nil {

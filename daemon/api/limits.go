@@ -35,12 +35,15 @@ type SetRequest struct {
 	RemoveAfter *bool `json:"remove_after,omitempty"`
 	// Leftovers is as in AddRequest; "default" is as the role says.
 	Leftovers string `json:"leftovers,omitempty"`
-	// Egress replaces where its connections may go, as in AddRequest; "egress"
-	// in Reset has it follow the role and the configuration again.
+	// Egress replaces where its connections may go, as in AddRequest, or changes it with
+	// "+NAME" and "-NAME"; "egress" in Reset has it follow the role and the configuration again.
 	Egress []string `json:"egress,omitempty"`
 	// HostPorts replaces its host ports, as in AddRequest; "host_ports" in Reset
 	// has them follow the role and the configuration again.
 	HostPorts []uint16 `json:"host_ports,omitzero"`
+	// AddHostPorts and RemoveHostPorts change its host ports instead.
+	AddHostPorts    []uint16 `json:"add_host_ports,omitempty"`
+	RemoveHostPorts []uint16 `json:"remove_host_ports,omitempty"`
 	// Env are variables to add to those the agent has; they count for what is started
 	// from then on. UnsetEnv names those to remove.
 	Env      map[string]string `json:"env,omitempty"`

@@ -184,7 +184,7 @@ type AddRequest struct {
 	// Force adds it also if the machine has no room for it.
 	Force bool `json:"force,omitempty"`
 	// Egress is where its connections may go: ["open"], ["none"], or names and
-	// IPv4 networks; none: as configured.
+	// IPv4 networks; or "+NAME" and "-NAME", which change what is configured; none: as configured.
 	Egress []string `json:"egress,omitempty"`
 	// HostPorts are TCP ports of the host's 127.0.0.1 that it reaches at its own
 	// 127.0.0.1, 64 at most; left out: as configured, []: none.

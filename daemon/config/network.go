@@ -59,10 +59,11 @@ type Own struct {
 // maxHostPorts bounds the listeners that a shim has in an agent's network.
 const maxHostPorts = 64
 
-// Reach returns what counts for an agent: its own egress over its role's, over
-// that of [network]. To a list come the hosts of its base type, unless the gateway
-// serves its model. A role that is no more changes nothing.
-func (c *Config) Reach(role string, typ BaseType, own Own) (Reach, error) {
+// OwnHostPorts returns the host ports of an agent before any is added or removed.
+func (c *Config) OwnHostPorts(role string, own Own) []uint16 { return c.over(role, own).HostPorts }
+
+// over returns the network rules of [network] with those of a role and of an agent in their place.
+func (c *Config) over(role string, own Own) NetworkRules {
 	r := c.Network.NetworkRules
 	over := c.Roles[role].Network
 	if over.Egress != nil {
@@ -80,6 +81,14 @@ func (c *Config) Reach(role string, typ BaseType, own Own) (Reach, error) {
 	if own.HostPorts != nil {
 		r.HostPorts = own.HostPorts
 	}
+	return r
+}
+
+// Reach returns what counts for an agent: its own egress over its role's, over
+// that of [network]. To a list come the hosts of its base type, unless the gateway
+// serves its model. A role that is no more changes nothing.
+func (c *Config) Reach(role string, typ BaseType, own Own) (Reach, error) {
+	r := c.over(role, own)
 	p, err := egress.Parse(r.Egress)
 	if err != nil {
 		return Reach{}, api.Errorf(api.CodeBadRequest, "egress: %w", err).WithHint(egressHint)

@@ -113,12 +113,7 @@ func (s *Shim) sender(r netbridge.Refusal) func(*view.Denial) {
 
 // egressHint returns how to allow a name or an address.
 func (s *Shim) egressHint(what string) string {
-	p := s.egress.egress().Policy
-	list := what
-	if p.Listed() {
-		list = p.String() + "," + what
-	}
-	return fmt.Sprintf("do without it, or ask the administrator to allow it on the host: polisctl agents set %s --egress '%s'", s.Spec.Agent, api.Shorten(list, 400))
+	return fmt.Sprintf("do without it, or ask the administrator to allow it on the host: polisctl agents set %s --egress '+%s'", s.Spec.Agent, api.Shorten(what, 300))
 }
 
 // addrHint returns the hint for an address that a list of names does not open.
