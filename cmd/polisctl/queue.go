@@ -138,7 +138,7 @@ func (a *app) queueRemoveCmd() *cobra.Command {
 		Long: `Take agents out of the merge queue. A running check of such an agent ends; the
 others in its batch continue.`,
 		Args:              takes(1, -1, "the NAME of an agent"),
-		ValidArgsFunction: a.completeAgents,
+		ValidArgsFunction: a.completeQueued,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := checkAgents(args...); err != nil {
@@ -162,7 +162,7 @@ func (a *app) queuePriorityCmd() *cobra.Command {
 		Short:             "Give an agent in the merge queue another priority",
 		Long:              `Give an agent in the merge queue another priority, from -1000 to 1000; put -- before a negative one.`,
 		Args:              takes(2, 2, "the NAME of an agent and a priority"),
-		ValidArgsFunction: a.completeAgents,
+		ValidArgsFunction: a.completeQueued,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := checkAgents(args[0]); err != nil {

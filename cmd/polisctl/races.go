@@ -79,7 +79,7 @@ func (a *app) oneRaceCmd(use, short string, n int, do func(context.Context, *cli
 		what += " and one of its agents"
 	}
 	return &cobra.Command{
-		Use: use, Short: short, Args: takes(n, n, what), ValidArgsFunction: completeWords(),
+		Use: use, Short: short, Args: takes(n, n, what), ValidArgsFunction: a.completeRaces,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, w := range args {
 				if err := checkWord("race", w, 64); err != nil {

@@ -26,7 +26,7 @@ At the end, print how many requests matched, and whether the files that the repl
 committed are the same. The agent is removed; with --keep it stays. The exit status is 0
 if all requests matched and the files are the same.`,
 		Example: "  polisctl replay claude.3\n  polisctl replay claude.3 --keep --by-order",
-		Args:    takes(1, 1, "the ID of a task"),
+		Args:    takes(1, 1, "the ID of a task"), ValidArgsFunction: a.completeTasks,
 	}
 	cmd.Flags().StringVar(&req.Name, "name", "", "`NAME` of the new agent")
 	cmd.Flags().BoolVar(&req.ByOrder, "by-order", false, "answer a request that is not recorded with the next recorded answer")

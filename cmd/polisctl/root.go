@@ -75,6 +75,7 @@ at the same time.`,
 		c.DisableAutoGenTag = true
 		c.DisableFlagsInUseLine = true
 	})
+	a.completeFlags(root)
 	return root
 }
 

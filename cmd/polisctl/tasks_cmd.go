@@ -85,7 +85,7 @@ func (a *app) taskShowCmd() *cobra.Command {
 used and its last steps. With --output print the kept output of its program, with
 --diff its commits as a patch. If polis reads the program's machine-readable output,
 --output prints the steps, and with --raw the lines of the program.`,
-		Args: takes(1, 1, "the ID of a task"),
+		Args: takes(1, 1, "the ID of a task"), ValidArgsFunction: a.completeTasks,
 	}
 	cmd.Flags().BoolVarP(&output, "output", "o", false, "print the output")
 	cmd.Flags().BoolVar(&raw, "raw", false, "print the bytes of the output as they are, and lines that polis reads")
@@ -228,7 +228,7 @@ func taskPage(p *page, t api.Task, stat string) {
 func (a *app) taskVerb(use, short, long string, do func(*client.Client, context.Context, string) (api.Task, error)) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Long: long,
-		Args: takes(1, 1, "the ID of a task"),
+		Args: takes(1, 1, "the ID of a task"), ValidArgsFunction: a.completeTasks,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkText("ID", args[0], maxText); err != nil {
 				return err

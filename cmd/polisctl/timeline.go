@@ -149,6 +149,7 @@ seconds, and undo the last 50 of its rewinds.`,
 		Args: a.takesAgent(-1), ValidArgsFunction: a.completeAgents,
 	}
 	cmd.Flags().StringVar(&req.To, "to", "", "`WHEN`: an ID, a time ago, or \"before task N\"")
+	_ = cmd.RegisterFlagCompletionFunc("to", a.completeMoments) //nolint:errcheck // the flag exists
 	cmd.Flags().BoolVar(&req.Branch, "branch", false, "bring HEAD, the index and the refs back, too; not with PATHs")
 	cmd.Flags().BoolVar(&req.DryRun, "dry-run", false, "show what would change, and change nothing")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -197,6 +198,9 @@ polisctl agents diff shows what the agent changed since its branch left the targ
 	}
 	cmd.Flags().StringVar(&from, "from", "", "the earlier moment, `WHEN`: an ID, a time ago, or \"before task N\"")
 	cmd.Flags().StringVar(&to, "to", "", "the later moment, `WHEN`; now if not given")
+	for _, flag := range []string{"from", "to"} {
+		_ = cmd.RegisterFlagCompletionFunc(flag, a.completeMoments) //nolint:errcheck // the flag exists
+	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := checkAgents(args[0]); err != nil {
 			return err
