@@ -47,6 +47,8 @@ func (d *Daemon) startUpkeep(ctx context.Context) {
 	u.wg.Go(func() { d.recordings.Run(ctx) })
 	questions := d.questions()
 	u.wg.Go(func() { questions.Run(ctx) })
+	happenings := d.happenings()
+	u.wg.Go(func() { happenings.Run(ctx) })
 	escalator := d.escalator()
 	u.wg.Go(func() { escalator.Run(ctx) })
 }

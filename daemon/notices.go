@@ -1,9 +1,12 @@
 package daemon
 
 import (
+	"context"
 	"time"
 
+	"polis/daemon/api"
 	"polis/daemon/notify"
+	"polis/daemon/webhook"
 )
 
 // questions returns what runs approvals.notify for the questions of agents.
@@ -13,6 +16,36 @@ func (d *Daemon) questions() *notify.Questions {
 		return notify.Settings{Off: len(a.Notify) == 0, Pause: time.Duration(a.NotifyPause),
 			Command: notify.Command{Argv: a.Notify, Timeout: time.Duration(a.NotifyTimeout)}}
 	}}}
+}
+
+// happenings returns what sends the messages of [notify].
+func (d *Daemon) happenings() *notify.Happenings {
+	return &notify.Happenings{Hub: d.hub, Asked: d.agents, User: d.notifyUser, Kinds: func() []string { return d.live().Notify.Events },
+		Workspace: func(agent string) string {
+			w, err := d.agents.WorkspaceOf(agent)
+			if err != nil {
+				return "" // it was removed since
+			}
+			return w
+		},
+		Notifier: &notify.Notifier{Log: d.Log,
+			Settings: func() notify.Settings {
+				n := d.live().Notify
+				return notify.Settings{Off: !d.notifyTargets().Set(), Pause: time.Duration(n.Pause)}
+			},
+			Deliver: func(ctx context.Context, u notify.User, ev api.Event) (string, error) {
+				return d.notifyTargets().Deliver(ctx, u, ev)
+			}}}
+}
+
+// notifyTargets are those of the present configuration.
+func (d *Daemon) notifyTargets() notify.Targets {
+	n := d.live().Notify
+	hook, err := webhook.Parse(n.Webhook)
+	if err != nil {
+		d.Log.Error("webhook of the configuration not used", "op", "notify", "err", err) // it was checked
+	}
+	return notify.Targets{Command: notify.Command{Argv: n.Command, Timeout: time.Duration(n.Timeout)}, Webhook: hook}
 }
 
 // notifyUser is who a command that concerns a workspace runs as: the user of its agents, who is

@@ -52,6 +52,7 @@ type Config struct {
 	Recordings  Recordings      `toml:"recordings"`
 	Patrol      Patrol          `toml:"patrol"`
 	Approvals   Approvals       `toml:"approvals"`
+	Notify      Notify          `toml:"notify"`
 	Delegate    Delegate        `toml:"delegate"`
 	Roles       map[string]Role `toml:"roles"`
 	Breakers    Breakers        `toml:"breakers"`
@@ -166,7 +167,7 @@ func Default() Config {
 		Git:       defaultGit(), Maintenance: defaultMaintenance(),
 		Merge: defaultMerge(),
 		Trash: Trash{TTL: setting.Duration(30 * 24 * time.Hour)}, Snapshots: defaultSnapshots(), Receipts: defaultReceipts(), Recordings: defaultRecordings(), Gateway: defaultGateway(), Patrol: defaultPatrol(),
-		Approvals: defaultApprovals(), Delegate: defaultDelegate(),
+		Approvals: defaultApprovals(), Notify: defaultNotify(), Delegate: defaultDelegate(),
 	}
 }
 

@@ -1,12 +1,12 @@
-// Package notify runs a command of the administrator for what a person must see: a question of an
-// agent, or a finding of the patrol.
+// Package notify sends a person what the person must see, to the places that the administrator has configured: a
+// question of an agent, what people wait for (a task has ended, a check has failed), or a finding of the patrol.
 //
 // It owns the bounds of such a command. Its user is never root, its standard input is one event as
 // JSON, and nothing that an agent wrote is among its arguments. It has a deadline, its output is
 // bounded, and its process group ends with it. A Notifier runs one at a time, with a pause between
 // two, once for each key, from a queue that is bounded: what is dropped is counted.
 //
-// A [Questions] sends each new question of an agent once, unless it was answered before its turn.
+// [Happenings] decides which events are sent by [notify] of the configuration, to [Targets]. A [Questions] sends each new question of an agent once, unless it was answered before its turn.
 // Package escalation decides which findings are sent. This package never retries one. Send never blocks.
 //
 // Lock order: Notifier.mu only; it is not held while a command runs or a message is made.

@@ -43,7 +43,7 @@ type stepper struct {
 	end    int64    // 0: more may come
 	over   bool     // no step comes any more, even if nothing was printed
 	notes  *rate.Limiter
-	names  map[string]bool // refused destinations that are a step already
+	names  map[string]bool      // refused destinations that are a step already
 	ran    func(command string) // called for each command that the agent runs
 }
 
