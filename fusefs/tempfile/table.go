@@ -1,0 +1,311 @@
+package tempfile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// Max is the number of temporary files that an agent can have at the same time.
+const Max = 1024
+
+// ErrFull reports that there are Max temporary files.
+var ErrFull = errors.New("too many temporary files")
+
+const (
+	// maxRecord bounds what is read of a record.
+	maxRecord = 3 * Max * (unix.PathMax + 1)
+	// maxLines is the number of entries at which a record is written again.
+	maxLines = 2 * Max
+)
+
+// Table has the temporary files of one agent. It is safe for concurrent use. A nil Table has none.
+type Table struct {
+	root   int
+	record string
+
+	mu    sync.Mutex
+	out   *os.File
+	lines int
+	files map[string]entry
+	some  atomic.Bool // there are entries
+	live  int
+	ended int
+}
+
+// entry is a temporary file. One that is gone is kept for a while: programs remove files that they use yet.
+type entry struct {
+	of   string
+	gone bool
+}
+
+// Open reads the record of an earlier Table and begins a new one. root is a descriptor of the directory below the
+// view, which Open duplicates. The record is a file in a directory that only root can write; "" keeps none.
+func Open(root int, record string) (*Table, error) {
+	fd, err := unix.FcntlInt(uintptr(root), unix.F_DUPFD_CLOEXEC, 3)
+	if err != nil {
+		return nil, fmt.Errorf("temporary files: duplicate root: %w", err)
+	}
+	t := &Table{root: fd, record: record, files: map[string]entry{}}
+	err = t.read()
+	if err == nil {
+		err = t.rewrite()
+	}
+	if err != nil {
+		return nil, errors.Join(err, t.Close())
+	}
+	return t, nil
+}
+
+// Close closes the descriptors. The record stays.
+func (t *Table) Close() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	err := unix.Close(t.root)
+	if t.out != nil {
+		err = errors.Join(err, t.out.Close())
+	}
+	return err
+}
+
+// read takes over what is a temporary file yet of those that the record names.
+func (t *Table) read() error {
+	if t.record == "" {
+		return nil
+	}
+	in, err := os.OpenFile(t.record, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read the record of temporary files: %w", err)
+	}
+	defer in.Close()
+	b, err := io.ReadAll(io.LimitReader(in, maxRecord))
+	if err != nil {
+		return fmt.Errorf("read the record of temporary files: %w", err)
+	}
+	for _, path := range parseRecord(b) {
+		if _, known := t.files[path]; known || t.live == Max {
+			continue
+		}
+		if f := look(t.root, path); f != nil {
+			t.add(path, f.Of)
+			f.Close()
+		}
+	}
+	return nil
+}
+
+// parseRecord returns the paths of a record: each ends with NUL. What follows the last NUL was not written whole.
+func parseRecord(b []byte) []string {
+	var out []string
+	for rest := string(b); ; {
+		var path string
+		var ok bool
+		if path, rest, ok = strings.Cut(rest, "\x00"); !ok {
+			return out
+		}
+		if path != "" && len(path) <= unix.PathMax {
+			out = append(out, path)
+		}
+	}
+}
+
+// rewrite replaces the record by one of what is there. mu is held, or nobody else has the table.
+func (t *Table) rewrite() error {
+	if t.record == "" {
+		return nil
+	}
+	next := t.record + ".new"
+	out, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return fmt.Errorf("write the record of temporary files: %w", err)
+	}
+	var b []byte
+	for path, e := range t.files {
+		if !e.gone {
+			b = append(append(b, path...), 0)
+		}
+	}
+	_, err = out.Write(b)
+	if err == nil {
+		err = os.Rename(next, t.record)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("write the record of temporary files: %w", err), out.Close())
+	}
+	if t.out != nil {
+		err = t.out.Close()
+	}
+	t.out, t.lines = out, t.live
+	return err
+}
+
+// Look opens the file at a path if it is a temporary one, else it returns nil.
+func (t *Table) Look(path string) *File {
+	if t == nil {
+		return nil
+	}
+	f := look(t.root, path)
+	if f == nil {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, live := t.known(path); !live { // it came with a copy of the worktree, or from a snapshot
+		t.add(path, f.Of)
+	}
+	return f
+}
+
+// Absent reports whether there is nothing at a path. A whiteout is nothing.
+func (t *Table) Absent(path string) bool {
+	fd, err := openAt(t.root, path, unix.O_PATH)
+	if err != nil {
+		return errors.Is(err, unix.ENOENT)
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	return unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == 0
+}
+
+// Known returns what the table has of a path without looking at the file. live is false if the file is gone, and may
+// be used by programs yet.
+func (t *Table) Known(path string) (of string, live, ok bool) {
+	if t == nil || !t.some.Load() {
+		return "", false, false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e, ok := t.files[path]
+	return e.of, ok && !e.gone, ok
+}
+
+func (t *Table) known(path string) (of string, live bool) {
+	e, ok := t.files[path]
+	return e.of, ok && !e.gone
+}
+
+// Reserve records a path before there is a temporary file at it. The error is ErrFull if there are too many, else
+// that of the record.
+func (t *Table) Reserve(path, of string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, live := t.known(path); !live && t.live >= Max {
+		t.prune()
+		if t.live >= Max {
+			return ErrFull
+		}
+	}
+	path = strings.Clone(path) // it may be part of a request's buffer
+	t.add(path, of)
+	if t.record == "" {
+		return nil
+	}
+	if t.lines >= maxLines {
+		return t.rewrite()
+	}
+	t.lines++
+	if _, err := t.out.Write(append([]byte(path), 0)); err != nil {
+		return fmt.Errorf("write the record of temporary files: %w", err)
+	}
+	return nil
+}
+
+// add adds a file. mu is held.
+func (t *Table) add(path, of string) {
+	e, ok := t.files[path]
+	switch {
+	case !ok:
+		t.live++
+	case e.gone:
+		t.live, t.ended = t.live+1, t.ended-1
+	}
+	t.files[path] = entry{of: of}
+	t.some.Store(true)
+}
+
+// prune removes the files that are gone without a notice. mu is held.
+func (t *Table) prune() {
+	for path, e := range t.files {
+		if e.gone {
+			continue
+		}
+		if f := look(t.root, path); f != nil {
+			f.Close()
+			continue
+		}
+		delete(t.files, path)
+		t.live--
+	}
+}
+
+// Update changes the name of the file that the temporary file at a path stands for.
+func (t *Table) Update(path, of string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if e, ok := t.files[path]; ok {
+		t.files[path] = entry{of, e.gone}
+	}
+}
+
+// End records that the file at a path is temporary no more: it was removed or renamed.
+func (t *Table) End(path string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e, ok := t.files[path]
+	if !ok || e.gone {
+		return
+	}
+	if t.ended >= Max {
+		for p, e := range t.files {
+			if e.gone {
+				delete(t.files, p)
+			}
+		}
+		t.ended = 0
+	}
+	t.files[path] = entry{e.of, true}
+	t.live, t.ended = t.live-1, t.ended+1
+}
+
+// Paths returns the paths of the temporary files, sorted.
+func (t *Table) Paths() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := make([]string, 0, t.live)
+	for path, e := range t.files {
+		if !e.gone {
+			out = append(out, path)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Permit makes ordinary files of those that the rules now let the agent write.
+func (t *Table) Permit(writable func(path string) bool) error {
+	if t == nil {
+		return nil
+	}
+	var errs []error
+	for _, path := range t.Paths() {
+		if !writable(path) {
+			continue
+		}
+		if f := look(t.root, path); f != nil {
+			errs = append(errs, Clear(f.FD))
+			f.Close()
+		}
+		t.End(path)
+	}
+	return errors.Join(errs...)
+}
