@@ -192,7 +192,7 @@ func (g *Guard) Read(ctx context.Context, c fusefs.Caller, op fusefs.Op, path st
 	return syscall.ESTALE
 }
 
-// read decides once, about the tree as it is. Without ask it is about an earlier version, and nobody is asked.
+// read decides once, about the tree as it is. Without ask it is about an earlier version of the tree, and a rule that asks refuses.
 func (g *Guard) read(ctx context.Context, c fusefs.Caller, op fusefs.Op, path string, ask bool) syscall.Errno {
 	if !clean(path) {
 		return g.refuse(c, op, false, Denial{Path: path, Code: CodePathTraversal}, syscall.EACCES)

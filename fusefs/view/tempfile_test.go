@@ -249,4 +249,12 @@ func TestMoreTemporaryFilesThanTheLimitAreRefused(t *testing.T) {
 	_, errno := g.Write(t.Context(), caller, fusefs.OpCreate, file("src/one-more"))
 	require.Equal(t, syscall.EDQUOT, errno)
 	require.Contains(t, g.denials[0].Rule, tempKey)
+	removed := "src/" + strings.Repeat("n", 7) + "3"
+	tk, errno := g.Write(t.Context(), caller, fusefs.OpUnlink, file(removed))
+	require.Zero(t, errno)
+	require.NoError(t, os.Remove(filepath.Join(dir, removed)))
+	tk.(fusefs.Temporary).Settled()
+	tk.Done()
+	_, errno = g.Write(t.Context(), caller, fusefs.OpCreate, file("src/one-more"))
+	require.Zero(t, errno, g.denials[0].Hint)
 }

@@ -24,7 +24,7 @@ func (u *tempUse) begin(inner fusefs.Ticket) (fusefs.Ticket, syscall.Errno) {
 		Hint: "remove the temporary files that programs have left, then try again"}
 	if !errors.Is(err, tempfile.ErrFull) {
 		u.g.cfg.Log.Error("temporary file not recorded", "agent", u.g.cfg.Agent, "path", u.made, "err", err)
-		d.Rule, d.Hint = "the temporary file cannot be recorded ("+tempKey+")", "the log of polis-shim has the error"
+		d.Rule, d.Hint = "the temporary file cannot be recorded ("+tempKey+")", ""
 	}
 	return nil, u.g.refuse(u.c, u.op, true, d, syscall.EDQUOT)
 }
