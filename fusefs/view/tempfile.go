@@ -191,7 +191,7 @@ func (g *Guard) tempVerdict(set *policy.Set, path string, s fusefs.CachedVerdict
 	if live {
 		s &^= fusefs.Readable
 	}
-	if !g.tempFile(set, path) {
+	if !set.TempFile(path) { // without Tracked, which may read a file
 		return s
 	}
 	d := policy.Decision{Read: policy.Allow, Write: policy.Allow}

@@ -133,6 +133,7 @@ func TestATemporaryFileIsUsedAsAnyOther(t *testing.T) {
 	require.NoError(t, os.WriteFile(v.at("src/m"), []byte("m"), 0o644))
 	require.NoError(t, os.Remove(v.at("src/g")))
 	require.NoError(t, os.Link(v.at("src/m"), v.at("src/g")))
+	require.NoError(t, os.Rename(v.at("src/m"), v.at("src/g")), "rename(2) does nothing: they are one file")
 	require.NoError(t, os.Remove(v.at("src/m")))
 	require.Empty(t, v.table.Paths())
 	for _, err := range []error{unix.Mkfifo(v.at("src/n"), 0o644), os.Symlink("f", v.at("src/n")), os.Mkdir(v.at("src/n"), 0o755)} {

@@ -81,6 +81,10 @@ func (u *tempUse) Settled() {
 	case u.linked != "":
 		u.g.cfg.Temps.Update(u.old[0].Path, u.linked)
 	case u.op == fusefs.OpRename && u.made == "", u.op == fusefs.OpUnlink:
+		if now := u.g.cfg.Temps.Look(u.old[0].Path); now != nil {
+			now.Close()
+			return // rename(2) of a file to another name of it does nothing
+		}
 		u.g.cfg.Temps.End(u.old[0].Path)
 		if err := tempfile.Clear(u.old[0].FD); err != nil {
 			// It counts under the old path only, which is the agent's own.
