@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
@@ -14,9 +13,6 @@ import (
 	"polis/fusefs/tempfile"
 	"polis/fusefs/view"
 )
-
-// tempRecord has the paths of the agent's temporary files, in the directory of its logs.
-const tempRecord = "temp-files"
 
 // maxKeptNamed bounds the paths in one line of the log.
 const maxKeptNamed = 20
@@ -28,7 +24,12 @@ func (s *Shim) openTempFiles(vc *view.Config, ig *ignore.Matcher, root *os.File)
 	if !sp.TempFiles || !sp.Git || sp.ReadOnly {
 		return nil
 	}
-	t, err := tempfile.Open(int(root.Fd()), filepath.Join(s.logDir(), tempRecord))
+	logs, err := openDir(s.logDir())
+	if err != nil {
+		return err
+	}
+	defer logs.Close()
+	t, err := tempfile.Open(int(root.Fd()), int(logs.Fd()))
 	if err != nil {
 		return err
 	}

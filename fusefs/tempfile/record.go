@@ -10,6 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// RecordName is the name of the record.
+const RecordName = "temp-files"
+
 const (
 	// maxRecord bounds what is read of a record.
 	maxRecord = 3 * Max * (unix.PathMax + 1)
@@ -19,16 +22,17 @@ const (
 
 // read takes over what is a temporary file yet of those that the record names.
 func (t *Table) read() error {
-	if t.record == "" {
+	if t.keep < 0 {
 		return nil
 	}
-	in, err := os.OpenFile(t.record, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if errors.Is(err, os.ErrNotExist) {
+	fd, err := openAt(t.keep, RecordName, unix.O_RDONLY|unix.O_NONBLOCK)
+	if errors.Is(err, unix.ENOENT) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("read the record of temporary files: %w", err)
 	}
+	in := os.NewFile(uintptr(fd), RecordName)
 	defer in.Close()
 	b, err := io.ReadAll(io.LimitReader(in, maxRecord))
 	if err != nil {
@@ -63,14 +67,15 @@ func parseRecord(b []byte) []string {
 
 // rewrite replaces the record by one of what is there. mu is held, or nobody else has the table.
 func (t *Table) rewrite() error {
-	if t.record == "" {
+	if t.keep < 0 {
 		return nil
 	}
-	next := t.record + ".new"
-	out, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
+	const next = RecordName + ".new"
+	fd, err := unix.Openat(t.keep, next, unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC|unix.O_APPEND|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return fmt.Errorf("write the record of temporary files: %w", err)
 	}
+	out := os.NewFile(uintptr(fd), next)
 	var b []byte
 	for path, e := range t.files {
 		if !e.gone {
@@ -79,7 +84,7 @@ func (t *Table) rewrite() error {
 	}
 	_, err = out.Write(b)
 	if err == nil {
-		err = os.Rename(next, t.record)
+		err = unix.Renameat(t.keep, next, t.keep, RecordName)
 	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("write the record of temporary files: %w", err), out.Close())

@@ -20,8 +20,9 @@ var ErrFull = errors.New("too many temporary files")
 
 // Table has the temporary files of one agent. It is safe for concurrent use. A nil Table has none.
 type Table struct {
-	root   int
-	record string
+	root int
+	// keep is the directory of the record; -1: there is none.
+	keep int
 
 	mu    sync.Mutex
 	out   *os.File
@@ -39,14 +40,16 @@ type entry struct {
 }
 
 // Open reads the record of an earlier Table and begins a new one. root is a descriptor of the directory below the
-// view, which Open duplicates. The record is a file in a directory that only root can write; "" keeps none.
-func Open(root int, record string) (*Table, error) {
-	fd, err := unix.FcntlInt(uintptr(root), unix.F_DUPFD_CLOEXEC, 3)
-	if err != nil {
-		return nil, fmt.Errorf("temporary files: duplicate root: %w", err)
+// view. keep is one of the directory of the record, which only root can write; -1 keeps none. Open duplicates them.
+func Open(root, keep int) (*Table, error) {
+	t := &Table{root: -1, keep: -1, files: map[string]entry{}}
+	var err error
+	if t.root, err = duplicate(root); err == nil && keep >= 0 {
+		t.keep, err = duplicate(keep)
 	}
-	t := &Table{root: fd, record: record, files: map[string]entry{}}
-	err = t.read()
+	if err == nil {
+		err = t.read()
+	}
 	if err == nil {
 		err = t.rewrite()
 	}
@@ -56,15 +59,28 @@ func Open(root int, record string) (*Table, error) {
 	return t, nil
 }
 
+func duplicate(dir int) (int, error) {
+	fd, err := unix.FcntlInt(uintptr(dir), unix.F_DUPFD_CLOEXEC, 3)
+	if err != nil {
+		return -1, fmt.Errorf("temporary files: hold a directory: %w", err)
+	}
+	return fd, nil
+}
+
 // Close closes the descriptors. The record stays.
 func (t *Table) Close() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	err := unix.Close(t.root)
-	if t.out != nil {
-		err = errors.Join(err, t.out.Close())
+	var errs []error
+	for _, fd := range []int{t.root, t.keep} {
+		if fd >= 0 {
+			errs = append(errs, unix.Close(fd))
+		}
 	}
-	return err
+	if t.out != nil {
+		errs = append(errs, t.out.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // Look opens the file at a path if it is a temporary one, else it returns nil.
@@ -125,7 +141,7 @@ func (t *Table) Reserve(path, of string) error {
 	}
 	path = strings.Clone(path) // it may be part of a request's buffer
 	t.add(path, of)
-	if t.record == "" {
+	if t.keep < 0 {
 		return nil
 	}
 	if t.lines >= maxLines {

@@ -21,7 +21,7 @@ type tree struct {
 
 func newTree(t *testing.T) *tree {
 	t.Helper()
-	tr := &tree{t: t, dir: t.TempDir(), record: filepath.Join(t.TempDir(), "record")}
+	tr := &tree{t: t, dir: t.TempDir(), record: filepath.Join(t.TempDir(), RecordName)}
 	tr.open()
 	t.Cleanup(func() { require.NoError(t, tr.Close()) })
 	return tr
@@ -32,7 +32,10 @@ func (tr *tree) open() {
 	root, err := os.Open(tr.dir)
 	require.NoError(tr.t, err)
 	defer root.Close()
-	tr.Table, err = Open(int(root.Fd()), tr.record)
+	keep, err := os.Open(filepath.Dir(tr.record))
+	require.NoError(tr.t, err)
+	defer keep.Close()
+	tr.Table, err = Open(int(root.Fd()), int(keep.Fd()))
 	require.NoError(tr.t, err)
 }
 

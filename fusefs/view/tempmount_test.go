@@ -25,7 +25,6 @@ import (
 type tempView struct {
 	t         *testing.T
 	back, mnt string
-	record    string
 	rules     policy.Rules
 	asked     int
 	*setup
@@ -39,7 +38,7 @@ func newTempView(t *testing.T, rules policy.Rules) *tempView {
 	t.Helper()
 	needRoot(t)
 	top := t.TempDir()
-	v := &tempView{t: t, back: filepath.Join(top, "back"), mnt: filepath.Join(top, "mnt"), record: filepath.Join(top, "record"), rules: rules}
+	v := &tempView{t: t, back: filepath.Join(top, "back"), mnt: filepath.Join(top, "mnt"), rules: rules}
 	for _, dir := range []string{"back/src/sub", "back/other", "mnt"} {
 		require.NoError(t, os.MkdirAll(filepath.Join(top, dir), 0o755))
 	}
@@ -56,7 +55,10 @@ func (v *tempView) mount() {
 	root, err := os.Open(v.back)
 	require.NoError(v.t, err)
 	defer root.Close()
-	v.table, err = tempfile.Open(int(root.Fd()), v.record)
+	keep, err := os.Open(filepath.Dir(v.back))
+	require.NoError(v.t, err)
+	defer keep.Close()
+	v.table, err = tempfile.Open(int(root.Fd()), int(keep.Fd()))
 	require.NoError(v.t, err)
 	v.setup = newGuard(v.t, v.rules, func(c *Config) {
 		c.RootFD, c.Temps, c.OnDenial, c.GitFile = int(root.Fd()), v.table, nil, false

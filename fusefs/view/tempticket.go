@@ -57,7 +57,7 @@ func (u *tempUse) Mark(fd int) syscall.Errno {
 	if path == "" {
 		return 0
 	}
-	err := error(nil)
+	var err error
 	if u.op == fusefs.OpCreate || u.op == fusefs.OpMknod {
 		err = tempfile.SetNew(fd, path)
 	} else {
