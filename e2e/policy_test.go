@@ -29,7 +29,8 @@ hide = ["docs/"]
 		{"docs", "echo x >> README.md", ""},
 		{"docs", "cat main.txt", ""},
 		{"docs", "echo x >> main.txt", "Permission denied"},
-		{"docs", "echo x > fresh.txt", "Permission denied"},
+		{"docs", "echo x > src/fresh.txt", "Permission denied"},
+		{"docs", "echo x > fresh.txt; mv fresh.txt kept.txt", "Permission denied"}, // a temporary file beside *.md
 		{"docs", "rm main.txt", "Permission denied"},
 		{"docs", "mv docs/guide.md src/guide.md", "Permission denied"},
 		{"docs", "mv main.txt docs/main.txt", "Permission denied"},

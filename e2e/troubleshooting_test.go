@@ -59,6 +59,8 @@ func TestTroubleshooting(t *testing.T) {
 
 // elsewhere has the rows that need a machine, a service or a program of their own, and the tests that have them.
 var elsewhere = map[string]string{
+	"a program cannot save a file that a rule names (`perl -i` then leaves it unchanged, and ends with status 0)": "TestWithoutTemporaryFilesSingleFilesAreWrittenInPlace",
+	"a file such as `F.orig` that the agent cannot rename or commit":                                              "TestTemporaryFilesOfAStoppedAgent",
 	"polisd ends at once":                                         "TestTroubleshootingOfTheStart",
 	"polisctl: polisd is not running":                             "TestTroubleshootingOfTheStart",
 	"polisctl: no permission to use the socket":                   "TestTroubleshootingOfTheStart",

@@ -23,15 +23,16 @@ func (fs *FS) add(cancel request, h *fuse.InHeader, op Op, name string, mode uin
 		return status(syscall.ESTALE)
 	}
 	isDir := mode&unix.S_IFMT == unix.S_IFDIR
+	temp := &tempTicket{}
 	return status(fs.revalidated(fs.change(cancel, h, mutation{
-		op: op, exclusive: parent.CopyUp(), targets: fs.entry(parent, name, isDir),
+		op: op, exclusive: parent.CopyUp(), targets: fs.entry(parent, name, isDir), temp: temp,
 		do: func() syscall.Errno {
 			p, e := fs.layers.AtNew(parent, name)
 			if e != 0 {
 				return e
 			}
 			defer fs.layers.Put(p.Dir)
-			if e := fs.identity.MakeAs(h, func() syscall.Errno { return mk(p.Dir.FD) }); e != 0 {
+			if e := fs.makeAt(h, temp, p.Dir.FD, name, mode, mk); e != 0 {
 				return e
 			}
 			st, e := fs.adopt(p, name, h, mode)
@@ -48,6 +49,21 @@ func (fs *FS) add(cancel request, h *fuse.InHeader, op Op, name string, mode uin
 			return 0
 		},
 	}), parent))
+}
+
+// makeAt calls mk, or makes a temporary file.
+func (fs *FS) makeAt(h *fuse.InHeader, temp *tempTicket, dir int, name string, mode uint32, mk func(dir int) syscall.Errno) syscall.Errno {
+	switch {
+	case !temp.marks():
+		return fs.identity.MakeAs(h, func() syscall.Errno { return mk(dir) })
+	case mode&unix.S_IFMT != unix.S_IFREG:
+		return temp.ticket.Mark(-1)
+	}
+	fd, e := temp.make(fs, h, dir, name, unix.O_RDWR, mode&0o7777)
+	if e == 0 {
+		backing.Close(fd)
+	}
+	return e
 }
 
 // adopt gives what was just made at p/name to the caller.
@@ -155,8 +171,9 @@ func (fs *FS) Link(cancel request, in *fuse.LinkIn, name string, out *fuse.Entry
 	if n.IsDir() || fs.waitedFor(n.Kind(), name) {
 		return fuse.EPERM
 	}
+	temp := &tempTicket{}
 	m, done := fs.sharing(n, mutation{
-		op: OpLink, exclusive: parent.CopyUp(),
+		op: OpLink, exclusive: parent.CopyUp(), temp: temp,
 		targets: func() ([]Target, syscall.Errno) {
 			t := []Target{{Path: fs.tree.Child(parent, name)}}
 			for _, p := range fs.tree.SomePaths(n, inode.FewNames) {
@@ -170,13 +187,13 @@ func (fs *FS) Link(cancel request, in *fuse.LinkIn, name string, out *fuse.Entry
 		publish: func(ctx context.Context, c Caller, t []Target) syscall.Errno {
 			return fs.publish(ctx, c, n, fs.tree.Path(n), t[0].Path)
 		},
-		do: func() syscall.Errno { return fs.link(n, parent, name, out) },
+		do: func() syscall.Errno { return fs.link(n, parent, name, temp, out) },
 	})
 	defer done()
 	return status(fs.revalidated(fs.change(cancel, &in.InHeader, m), parent))
 }
 
-func (fs *FS) link(n, parent *inode.Node, name string, out *fuse.EntryOut) syscall.Errno {
+func (fs *FS) link(n, parent *inode.Node, name string, temp *tempTicket, out *fuse.EntryOut) syscall.Errno {
 	p, e := fs.layers.AtNew(parent, name)
 	if e != 0 {
 		return e
@@ -190,6 +207,11 @@ func (fs *FS) link(n, parent *inode.Node, name string, out *fuse.EntryOut) sysca
 		return e
 	}
 	defer backing.Close(fd)
+	if temp.marks() {
+		if e := temp.ticket.Mark(fd); e != 0 {
+			return e
+		}
+	}
 	if err := unix.Linkat(fd, "", p.Dir.FD, name, unix.AT_EMPTY_PATH); err != nil {
 		return backing.Errno(err)
 	}

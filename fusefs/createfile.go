@@ -24,10 +24,10 @@ func (fs *FS) Create(cancel request, in *fuse.CreateIn, name string, out *fuse.C
 		return status(e)
 	}
 	in.Mode = fs.settable(in.Mode)
-	h := newHandle(in.Flags)
+	h, temp := newHandle(in.Flags), &tempTicket{}
 	tk, e := fs.changeKeep(cancel, &in.InHeader, mutation{
-		op: OpCreate, exclusive: parent.CopyUp(), targets: fs.entry(parent, name, false),
-		do: func() syscall.Errno { return fs.create(parent, name, in, h, out) },
+		op: OpCreate, exclusive: parent.CopyUp(), targets: fs.entry(parent, name, false), temp: temp,
+		do: func() syscall.Errno { return fs.create(parent, name, in, h, temp, out) },
 	})
 	if e != 0 {
 		fs.files.Budget.Unreserve()
@@ -40,7 +40,7 @@ func (fs *FS) Create(cancel request, in *fuse.CreateIn, name string, out *fuse.C
 	return fuse.OK
 }
 
-func (fs *FS) create(parent *inode.Node, name string, in *fuse.CreateIn, h *handle, out *fuse.CreateOut) syscall.Errno {
+func (fs *FS) create(parent *inode.Node, name string, in *fuse.CreateIn, h *handle, temp *tempTicket, out *fuse.CreateOut) syscall.Errno {
 	p, e := fs.layers.AtNew(parent, name)
 	if e == syscall.EEXIST && in.Flags&unix.O_EXCL == 0 {
 		return syscall.ESTALE // as below
@@ -51,10 +51,14 @@ func (fs *FS) create(parent *inode.Node, name string, in *fuse.CreateIn, h *hand
 	defer fs.layers.Put(p.Dir)
 	flags := int(in.Flags) & (unix.O_ACCMODE | openKeep)
 	fd := -1
-	e = fs.identity.MakeAs(&in.InHeader, func() (e syscall.Errno) {
-		fd, e = backing.OpenAt(p.Dir.FD, name, flags|unix.O_CREAT|unix.O_EXCL, in.Mode&0o7777)
-		return e
-	})
+	if temp.marks() {
+		fd, e = temp.make(fs, &in.InHeader, p.Dir.FD, name, flags, in.Mode&0o7777)
+	} else {
+		e = fs.identity.MakeAs(&in.InHeader, func() (e syscall.Errno) {
+			fd, e = backing.OpenAt(p.Dir.FD, name, flags|unix.O_CREAT|unix.O_EXCL, in.Mode&0o7777)
+			return e
+		})
+	}
 	if e == syscall.EEXIST && in.Flags&unix.O_EXCL == 0 {
 		// The kernel believed the name free. It looks again and opens.
 		return syscall.ESTALE

@@ -10,6 +10,7 @@
 //   - overlay: in which root a name lives, and how what is shared becomes private
 //   - backing: input and output below the gate
 //   - conn: the requests of the kernel
+//   - tempfile: the marks of temporary files; only a guard uses it
 //
 // None of these imports this package, and only this one calls the guard. inode.Node and the
 // handle of an open file embed the state that openfile keeps, by value: one

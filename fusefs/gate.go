@@ -131,6 +131,8 @@ type mutation struct {
 	targets func() ([]Target, syscall.Errno)
 	// publish, if set, is called after the guard allowed the names.
 	publish func(ctx context.Context, c Caller, t []Target) syscall.Errno
+	// temp, if set, gets the ticket if it is a Temporary, before do.
+	temp *tempTicket
 	// do is the I/O, under the name lock.
 	do func() syscall.Errno
 	// done, if set, is called when do has succeeded, under the name lock.
@@ -244,6 +246,9 @@ func (fs *FS) tryChange(ctx context.Context, c Caller, m *mutation) (tk Ticket, 
 	if !w.carries(m.op, targets) {
 		return tk, 0, true
 	}
+	if still, errno := m.temp.take(m.op, tk); !still || errno != 0 {
+		return tk, errno, errno == 0
+	}
 	if fs.recorder != nil {
 		r := fs.recorder.Changing(m.op, targets)
 		defer fs.recorder.Changed(r)
@@ -251,6 +256,9 @@ func (fs *FS) tryChange(ctx context.Context, c Caller, m *mutation) (tk Ticket, 
 	errno = m.do()
 	if done = errno == 0; done {
 		fs.noteMade(m.op, targets)
+		if t, ok := tk.(Temporary); ok {
+			t.Settled()
+		}
 		if m.done != nil {
 			m.done(targets)
 		}

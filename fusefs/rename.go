@@ -35,7 +35,7 @@ func (fs *FS) Rename(cancel request, in *fuse.RenameIn, oldName, newName string)
 		return status(syscall.ESTALE)
 	}
 	r := &renaming{fs: fs, Move: overlay.Move{OldParent: op, NewParent: np, OldName: oldName, NewName: newName, Flags: in.Flags}}
-	m := mutation{op: OpRename, exclusive: true, always: fs.layers.Merges() || fs.upper(), targets: r.targets, publish: r.publish, do: r.do}
+	m := mutation{op: OpRename, exclusive: true, temp: &r.temp, always: fs.layers.Merges() || fs.upper(), targets: r.targets, publish: r.publish, do: r.do}
 	if fs.layers.Merges() {
 		r.Over = r.forgetLower
 	}
@@ -48,6 +48,7 @@ func (fs *FS) Rename(cancel request, in *fuse.RenameIn, oldName, newName string)
 type renaming struct {
 	fs *FS
 	overlay.Move
+	temp tempTicket
 	// shown are the objects the guard was shown by Publish: what is moved
 	// must still be them. dirs has those of them that were directories.
 	shown [2]*inode.Key
@@ -152,6 +153,9 @@ func (r *renaming) do() syscall.Errno {
 	if fs.layers.Route(fs.tree.Child(r.NewParent, r.NewName)) != from.Root {
 		return syscall.EXDEV
 	}
+	if e := r.temp.free(fs, r.NewParent, r.NewName); e != 0 {
+		return e
+	}
 	if e := fs.layers.WhiteOutMoved(&r.Move, from); e != 0 {
 		return e
 	}
@@ -185,6 +189,9 @@ func (r *renaming) do() syscall.Errno {
 		if fs.layers.Mirrored(r.OldParent, r.OldName, from.Root) || fs.layers.Mirrored(r.NewParent, r.NewName, to.Root) {
 			return syscall.EXDEV
 		}
+	}
+	if e := r.temp.markAt(from.Dir.FD, r.OldName, &src); e != 0 {
+		return e
 	}
 	var over *inode.Node
 	was := dst

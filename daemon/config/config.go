@@ -99,6 +99,8 @@ type Locks struct {
 	// without asking polisd.
 	Delegate  bool     `toml:"delegate"`
 	TempNames []string `toml:"temp_names"`
+	// TempFiles lets programs make temporary files beside the single files that the rules let an agent write.
+	TempFiles bool `toml:"temp_files"`
 }
 
 // Shared is the [shared] table: what agents have in common.
@@ -155,7 +157,7 @@ func Default() Config {
 		RunDir: DefaultRunDir, WorkspacesDir: "/var/lib/polis", AgentsDir: "/etc/polis/agents.d",
 		Shim: "", Launcher: "auto", MaxAgents: 10, LogLevel: "info",
 		Network: Network{Pool: "10.213.0.0/16", Ports: "3001-9999", Bind: "127.0.0.1", AutoMap: true, ResolvConf: "/etc/resolv.conf", NetworkRules: NetworkRules{Egress: Egress{egress.Open}}},
-		Locks: Locks{Delegate: true, LockRules: LockRules{Hold: "30s", OnConflict: "3s", Trees: setting.Allow},
+		Locks: Locks{Delegate: true, TempFiles: true, LockRules: LockRules{Hold: "30s", OnConflict: "3s", Trees: setting.Allow},
 			StaleTimeout: setting.Duration(30 * time.Second), Grace: setting.Duration(5 * time.Second),
 			DaemonWait: setting.Duration(10 * time.Second), ExplicitMax: setting.Duration(10 * time.Minute)},
 		Limits: Limits{MemoryMB: 512, Pids: 512, CPUWeight: 100,

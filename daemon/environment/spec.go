@@ -137,7 +137,7 @@ func (b *Builder) Spec(a *agent.Agent, dir string) wire.Spec {
 		State: ws.Root.Dir(), Project: ws.Recorded(), Session: k.Session, Secret: k.Secret, Git: ws.Git, Tree: a.Worktree(), Mountpoint: a.Worktree(), ProjectPath: ws.Project,
 		Branch: k.Branch, Target: ws.Target, OwnedRefs: k.OwnedRefs, Tracked: ws.Root.Tracked(),
 		UID: ws.UID, GID: ws.GID, User: user, Home: userHome, HomeDir: ws.Root.Home(k.Name), Scratch: ws.Root.Scratch(k.Name), LogDir: ws.Root.Logs(k.Name), LastTask: a.LastTask,
-		LocksExempt: c.Locks.Exempt, Wait: setting.Duration(wait), Hold: rules.Hold, LockRules: rules.Rules, LockTrees: rules.Trees, StaleTimeout: c.Locks.StaleTimeout, DaemonWait: c.Locks.DaemonWait, TempNames: c.Locks.TempNames,
+		LocksExempt: c.Locks.Exempt, Wait: setting.Duration(wait), Hold: rules.Hold, LockRules: rules.Rules, LockTrees: rules.Trees, StaleTimeout: c.Locks.StaleTimeout, DaemonWait: c.Locks.DaemonWait, TempNames: c.Locks.TempNames, TempFiles: c.Locks.TempFiles,
 		Mounts: append(slices.Clone(c.Sandbox.ExtraMounts), a.Type.Mounts...), OwnEnv: k.Env,
 		NetNS: a.Network.NetNS, Address: a.Network.Address, NetTable: a.Network.Table, NetLink: a.Network.Link, ResolvConf: c.Network.ResolvConf, CgroupPath: cg, Delegated: delegated,
 		SocketGID: max(b.SocketGID, 0), StopGrace: c.Limits.StopGrace, LogBytes: int64(c.Limits.LogMB) << 20,

@@ -148,11 +148,15 @@ func (s *Shim) openTree(ctx context.Context, v *views, root *os.File) error {
 	s.onClose("ignore rules", func(context.Context) error { return ig.Close() })
 	s.openBreakers(ig)
 	vc.Ignore = leaseless(sp, ig)
+	if err := s.openTempFiles(&vc, ig, root); err != nil {
+		return err
+	}
 	v.guard, err = view.New(vc, set)
 	if err != nil {
 		return fmt.Errorf("guard: %w", err)
 	}
 	s.onClose("guard", func(context.Context) error { return v.guard.Close() })
+	s.sweepTempFiles(v, vc.Temps)
 	s.openCounters(v.guard)
 	cfg := fusefs.Config{Roots: []int{int(root.Fd())}, Guard: v.guard, Mountpoint: s.at(sp.Mountpoint), FsName: fsName(sp), Log: s.Log,
 		NoSetID: sp.AsUser, NoRing: sp.NoRing, Opened: git.Opened()}

@@ -133,6 +133,9 @@ func (m *Matcher) Untracked(path string) bool {
 	return t != nil && !t.has(path) && !m.others(path, false)
 }
 
+// Others reports whether the target or an agent's branch tracks the path. What is not known counts as tracked.
+func (m *Matcher) Others(path string) bool { return m.others(path, false) }
+
 func (m *Matcher) exempt(path string, dir bool) bool {
 	if !m.Ignored(path, dir) {
 		return false

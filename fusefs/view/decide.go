@@ -13,19 +13,20 @@ import (
 // maxAsked is the most names in one request to the commander.
 const maxAsked = 64
 
-// policy applies the rules to every name, and asks the commander once about those that need it.
-func (g *Guard) policy(ctx context.Context, c fusefs.Caller, op fusefs.Op, targets []fusefs.Target) syscall.Errno {
+// policy applies the rules to every name, and asks the commander once about those that need it. What they allow only
+// because of temporary files is returned as a use of them.
+func (g *Guard) policy(ctx context.Context, c fusefs.Caller, op fusefs.Op, targets []fusefs.Target) (*tempUse, syscall.Errno) {
 	set := g.set.Load()
 	if len(targets) == 0 {
-		return g.refuse(c, op, true, Denial{Code: CodeUndeclaredWrite}, syscall.EACCES)
+		return nil, g.refuse(c, op, true, Denial{Code: CodeUndeclaredWrite}, syscall.EACCES)
 	}
 	v := verdicts{set: set}
 	for _, t := range targets {
 		if !clean(t.Path) {
-			return g.refuse(c, op, true, Denial{Path: t.Path, Code: CodePathTraversal}, syscall.EACCES)
+			return nil, g.refuse(c, op, true, Denial{Path: t.Path, Code: CodePathTraversal}, syscall.EACCES)
 		}
 		if g.isGitFile(t.Path) {
-			return g.refuse(c, op, true, Denial{Path: t.Path, Code: CodeUndeclaredWrite, Rule: "the worktree's .git"}, syscall.EACCES)
+			return nil, g.refuse(c, op, true, Denial{Path: t.Path, Code: CodeUndeclaredWrite, Rule: "the worktree's .git"}, syscall.EACCES)
 		}
 		if !g.inStore(t.Path) && (op != fusefs.OpTmpfile || !t.Source) {
 			v.add(op, t)
@@ -34,16 +35,33 @@ func (g *Guard) policy(ctx context.Context, c fusefs.Caller, op fusefs.Op, targe
 	if v.bad == nil {
 		if err := g.trees(ctx, op, targets, &v); err != nil {
 			if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-				return syscall.EINTR
+				return nil, syscall.EINTR
 			}
-			return g.refuse(c, op, true, Denial{Path: targets[0].Path, Code: CodeUndeclaredWrite, Rule: err.Error()}, syscall.EACCES)
+			return nil, g.refuse(c, op, true, Denial{Path: targets[0].Path, Code: CodeUndeclaredWrite, Rule: err.Error()}, syscall.EACCES)
 		}
 	}
+	use, reason := g.temporary(c, op, targets, &v)
+	if errno := g.decided(ctx, c, op, v, reason); errno != 0 {
+		if use != nil {
+			use.close()
+		}
+		return nil, errno
+	}
+	return use, 0
+}
+
+// decided refuses what the verdicts refuse, and asks about what they leave to a person. reason, if not empty, is why
+// temporary files do not allow it.
+func (g *Guard) decided(ctx context.Context, c fusefs.Caller, op fusefs.Op, v verdicts, reason string) syscall.Errno {
 	switch {
 	case v.bad != nil && v.bad.hidden:
 		return g.refuse(c, op, true, Denial{Path: v.bad.path, Code: CodeHidden, Rule: v.bad.rule}, syscall.ENOENT)
 	case v.bad != nil:
-		return g.refuse(c, op, true, Denial{Path: v.bad.path, Code: CodeUndeclaredWrite, Rule: writeRule(v.bad.rule)}, syscall.EACCES)
+		d := Denial{Path: v.bad.path, Code: CodeUndeclaredWrite, Rule: writeRule(v.bad.rule), Hint: g.tempHint(v.set, op, v.bad.path)}
+		if reason != "" {
+			d.Rule, d.Hint = reason, reason
+		}
+		return g.refuse(c, op, true, d, syscall.EACCES)
 	case len(v.asked) > 0:
 		return g.ask(ctx, c, op, true, v.rule, v.asked...)
 	}
@@ -124,7 +142,7 @@ func (g *Guard) crowded(c fusefs.Caller, op fusefs.Op, write bool, path string, 
 		Hint: "wait until the other programs of this agent continue, then try again"}, e)
 }
 
-// lease takes the leases of an operation that the policy allows.
+// lease takes the leases of an operation that the policy allows. Temporary files take none.
 func (g *Guard) lease(ctx context.Context, c fusefs.Caller, op fusefs.Op, targets []fusefs.Target) (fusefs.Ticket, syscall.Errno) {
 	if len(targets) == 1 {
 		if tk := g.held(op, targets[0]); tk != nil {

@@ -3,10 +3,10 @@
 // refusals for the agent.
 //
 // It knows the rules (package policy) and requests leases through the one-method interface Locker.
-// It reads only directory listings, and those only to prove that a directory may be moved. It
-// never performs the I/O that it decides about, never runs git and never opens a path outside
+// It reads directory listings, to prove that a directory may be moved, and the marks of temporary files (package
+// tempfile), which it also sets and removes. It never performs the I/O that it decides about, never runs git and never opens a path outside
 // RootFD.
 //
-// Lock order: the mutexes of Guard's limiter and of Why are leaves. Neither is held while Locker,
+// Lock order: the mutexes of Guard's limiter, of Why and of the table of temporary files are leaves. None is held while Locker,
 // Asker, OnDenial or Ignore is called.
 package view

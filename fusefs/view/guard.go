@@ -72,6 +72,7 @@ func New(cfg Config, set *policy.Set) (*Guard, error) {
 		g.root = fd
 	}
 	g.set.Store(set)
+	g.permitTemps(set)
 	return g, nil
 }
 
@@ -88,7 +89,8 @@ func (g *Guard) Close() error {
 // names that the kernel has cached.
 func (g *Guard) SetPolicy(set *policy.Set) {
 	g.set.Store(set)
-	g.swaps.Add(1) // last: a verdict cached under the new generation must not be of the old policy
+	g.swaps.Add(1) // after it: a verdict cached under the new generation must not be of the old policy
+	g.permitTemps(set)
 }
 
 // Policy returns the policy in force.
@@ -154,7 +156,10 @@ func (g *Guard) CachedVerdict(path string, dir bool) fusefs.CachedVerdict {
 	if d.Write == policy.Deny || g.cfg.ReadOnly {
 		s |= fusefs.Unwritable
 	}
-	return s
+	if g.cfg.Temps == nil || d.Explicit() {
+		return s
+	}
+	return g.tempVerdict(set, path, s)
 }
 
 // Xattr implements fusefs.Guard.
@@ -187,7 +192,7 @@ func (g *Guard) Read(ctx context.Context, c fusefs.Caller, op fusefs.Op, path st
 	return syscall.ESTALE
 }
 
-// read decides once. With ask, a person may be asked.
+// read decides once, about the tree as it is. Without ask it is about an earlier version of the tree, and a rule that asks refuses.
 func (g *Guard) read(ctx context.Context, c fusefs.Caller, op fusefs.Op, path string, ask bool) syscall.Errno {
 	if !clean(path) {
 		return g.refuse(c, op, false, Denial{Path: path, Code: CodePathTraversal}, syscall.EACCES)
@@ -196,7 +201,11 @@ func (g *Guard) read(ctx context.Context, c fusefs.Caller, op fusefs.Op, path st
 		return 0
 	}
 	dir := op == fusefs.OpReaddir
-	d := g.set.Load().DecideThrough(path, dir)
+	set := g.set.Load()
+	d := set.DecideThrough(path, dir)
+	if ask && !dir {
+		d = g.readTemp(set, path, d)
+	}
 	switch {
 	case d.Read == policy.Allow:
 		return 0
@@ -221,12 +230,15 @@ func (g *Guard) Write(ctx context.Context, c fusefs.Caller, op fusefs.Op, target
 		if errno != 0 || g.swaps.Load() == swaps {
 			return tk, errno
 		}
+		if f, ok := tk.(fusefs.Failer); ok {
+			f.Failed()
+		}
 		tk.Done() // the policy was replaced while this waited
 	}
 	return nil, syscall.ESTALE
 }
 
-func (g *Guard) write(ctx context.Context, c fusefs.Caller, op fusefs.Op, targets []fusefs.Target) (fusefs.Ticket, syscall.Errno) {
+func (g *Guard) write(ctx context.Context, c fusefs.Caller, op fusefs.Op, targets []fusefs.Target) (tk fusefs.Ticket, errno syscall.Errno) {
 	if g.cfg.ReadOnly {
 		d := Denial{Code: CodeReadOnly}
 		if len(targets) > 0 {
@@ -234,8 +246,16 @@ func (g *Guard) write(ctx context.Context, c fusefs.Caller, op fusefs.Op, target
 		}
 		return nil, g.refuse(c, op, true, d, syscall.EROFS)
 	}
-	if errno := g.policy(ctx, c, op, targets); errno != 0 {
+	use, errno := g.policy(ctx, c, op, targets)
+	if errno != 0 {
 		return nil, errno
+	}
+	if use != nil {
+		defer func() {
+			if errno != 0 {
+				use.close()
+			}
+		}()
 	}
 	if long := tooLong(op, targets); long > 0 {
 		return nil, g.refuse(c, op, true, Denial{Path: targets[0].Path, Code: CodeTooLarge,
@@ -246,7 +266,13 @@ func (g *Guard) write(ctx context.Context, c fusefs.Caller, op fusefs.Op, target
 			return nil, g.refuse(c, op, true, Denial{Path: targets[0].Path, Code: CodeQuota, Hint: full}, syscall.EDQUOT)
 		}
 	}
-	tk, errno := g.lease(ctx, c, op, targets)
+	if use != nil {
+		if tk, errno = g.lease(ctx, c, op, use.leased); errno == 0 {
+			tk, errno = use.begin(tk)
+		}
+		return tk, errno
+	}
+	tk, errno = g.lease(ctx, c, op, targets)
 	if errno == 0 && op == fusefs.OpUnlink && g.cfg.Deleting != nil && !g.inStore(targets[0].Path) {
 		g.cfg.Deleting(c, targets[0].Path)
 	}
@@ -258,28 +284,4 @@ func (g *Guard) Counted(_ string, n int) {
 	if g.cfg.Counted != nil {
 		g.cfg.Counted(n)
 	}
-}
-
-// isGitFile reports whether path is the worktree's .git, or below it.
-func (g *Guard) isGitFile(path string) bool {
-	return g.cfg.GitFile && (path == ".git" || strings.HasPrefix(path, ".git/"))
-}
-
-// clean reports whether path is relative and in its canonical form. The file system passes no
-// other path; a guard that relied on that would fail open.
-func clean(path string) bool {
-	if path == "" {
-		return true
-	}
-	if strings.IndexByte(path, 0) >= 0 {
-		return false
-	}
-	for rest, more := path, true; more; {
-		var name string
-		name, rest, more = strings.Cut(rest, "/")
-		if name == "" || name == "." || name == ".." {
-			return false
-		}
-	}
-	return true
 }

@@ -12,6 +12,7 @@ import (
 
 	"polis/fusefs"
 	"polis/fusefs/changed"
+	"polis/fusefs/tempfile"
 )
 
 // Locker takes the leases of one operation, all or none. It waits as long as its configuration
@@ -169,6 +170,10 @@ type Config struct {
 	// GitFile means that the root's .git ties the worktree to its repository. It can be read, and
 	// cannot be changed, moved or replaced.
 	GitFile bool
+	// Temps has the temporary files of the agent, in the directory of RootFD; nil: it can make none.
+	Temps *tempfile.Table
+	// Tracked reports whether a branch has the path: it is that of no temporary file. May be nil.
+	Tracked func(path string) bool
 	// Store is the name of a package store in the view's root, or "" for none. Its content is in
 	// the root with the index StoreRoot.
 	Store string

@@ -61,6 +61,9 @@ func lockTables() []Table {
 			"\n\nWhen another agent wants a lease there, polisd first recalls the directory. Lists of leases are then up to 100 ms late. While polisd is not running, " +
 			"such an agent can still take new leases in its directories."},
 		{Name: "temp_names", Text: "Patterns of temporary names, in addition to the built-in ones. A file with such a name stands for the file that it is renamed to.", Example: `["*.swx"]`},
+		{Name: "temp_files", Text: "Programs can make a file of any new name in a directory of which the rules let the agent write single files, to save one of those. " +
+			"Such a file takes no lease. It can only be renamed to a file that the agent may write, or removed; and such a file can be renamed to a new name as a backup. " +
+			"Most programs save that way (`patch`, `perl -i`, `rsync`, IDEs). It applies to agents that start later."},
 	}}, {Name: "locks.rule", Text: "Sets `hold`, `on_conflict` or both for some paths. The last rule that matches a path applies; a key that it does not have is taken from " +
 		"earlier matching rules, or from [locks].",
 		Example: "[[locks.rule]]\nglob = \"go.sum\"\nhold = \"close\"\non_conflict = \"20s\"",

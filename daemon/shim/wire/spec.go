@@ -107,8 +107,10 @@ type Spec struct {
 	// DaemonWait bounds the wait for polisd while it is not running; 0: lockd's default.
 	DaemonWait setting.Duration `json:"daemon_wait,omitempty"`
 	TempNames  []string         `json:"temp_names,omitempty"`
-	Mounts     []setting.Mount  `json:"mounts,omitempty"`
-	Env        []string         `json:"env,omitempty"`
+	// TempFiles is locks.temp_files.
+	TempFiles bool            `json:"temp_files,omitempty"`
+	Mounts    []setting.Mount `json:"mounts,omitempty"`
+	Env       []string        `json:"env,omitempty"`
 	// Vars come after Env, and can be changed.
 	Vars []string `json:"vars,omitempty"`
 	// Context is the file that the agent's program reads for its model (config.BaseType).

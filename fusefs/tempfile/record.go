@@ -1,0 +1,97 @@
+package tempfile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// RecordName is the name of the record.
+const RecordName = "temp-files"
+
+const (
+	// maxRecord bounds what is read of a record.
+	maxRecord = 3 * Max * (unix.PathMax + 1)
+	// maxLines is the number of entries at which a record is written again.
+	maxLines = 2 * Max
+)
+
+// read takes over what is a temporary file yet of those that the record names.
+func (t *Table) read() error {
+	if t.keep < 0 {
+		return nil
+	}
+	fd, err := openAt(t.keep, RecordName, unix.O_RDONLY|unix.O_NONBLOCK)
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read the record of temporary files: %w", err)
+	}
+	in := os.NewFile(uintptr(fd), RecordName)
+	defer in.Close()
+	b, err := io.ReadAll(io.LimitReader(in, maxRecord))
+	if err != nil {
+		return fmt.Errorf("read the record of temporary files: %w", err)
+	}
+	for _, path := range parseRecord(b) {
+		if _, known := t.files[path]; known || t.live == Max {
+			continue
+		}
+		if f := look(t.root, path); f != nil {
+			t.add(path, f.Of)
+			f.Close()
+		}
+	}
+	return nil
+}
+
+// parseRecord returns the paths of a record: each ends with NUL. What follows the last NUL was not written whole.
+func parseRecord(b []byte) []string {
+	var out []string
+	for rest := string(b); ; {
+		var path string
+		var ok bool
+		if path, rest, ok = strings.Cut(rest, "\x00"); !ok {
+			return out
+		}
+		if path != "" && len(path) <= unix.PathMax {
+			out = append(out, path)
+		}
+	}
+}
+
+// rewrite replaces the record by one of what is there. mu is held, or nobody else has the table.
+func (t *Table) rewrite() error {
+	if t.keep < 0 {
+		return nil
+	}
+	const next = RecordName + ".new"
+	fd, err := unix.Openat(t.keep, next, unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC|unix.O_APPEND|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return fmt.Errorf("write the record of temporary files: %w", err)
+	}
+	out := os.NewFile(uintptr(fd), next)
+	var b []byte
+	for path, e := range t.files {
+		if !e.gone {
+			b = append(append(b, path...), 0)
+		}
+	}
+	_, err = out.Write(b)
+	if err == nil {
+		err = unix.Renameat(t.keep, next, t.keep, RecordName)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("write the record of temporary files: %w", err), out.Close())
+	}
+	if t.out != nil {
+		err = t.out.Close()
+	}
+	t.out, t.lines = out, t.live
+	return err
+}
