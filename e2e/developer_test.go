@@ -4,10 +4,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"polis/daemon/api"
 	"polis/e2e/world"
 )
 
@@ -80,4 +83,75 @@ func TestGuideOnADevelopersMachine(t *testing.T) {
 			t.Logf("%s\n%s", s, d.user(s))
 		}
 	})
+}
+
+// add adds an agent as the user, and returns what is printed.
+func (d *developer) addAs(name string, flags ...string) string {
+	d.t.Helper()
+	return d.user("polisctl agents add " + name + " --base custom " + strings.Join(flags, " ") + " -- sh -ec")
+}
+
+// identOf prints who a commit is by.
+const identOf = "git log -1 --format='%an <%ae>, %cn <%ce>' "
+
+// TestADevelopersGitReachesAgents: identity, excludes, refs, submodule and shown files, all at once.
+func TestADevelopersGitReachesAgents(t *testing.T) {
+	d := newDeveloper(t, "")
+	d.user("polisctl up")
+	d.addAs("alice")
+	const by = world.Identity + ", " + world.Identity + "\n"
+	require.Equal(t, by, d.user("git commit -q --allow-empty -m own; "+identOf), "the identity that git has here")
+	require.Equal(t, by, d.sh("alice", "echo x > new.txt; git add new.txt; git commit -qm new; "+identOf))
+
+	require.Empty(t, d.sh("alice", "mkdir .idea; touch .idea/x a.swp notes.local; git status --porcelain"))
+	require.Equal(t, "TOKEN=of-the-owner\n", d.sh("alice", "cat .env"))
+	require.NotContains(t, d.must("locks"), "notes.local")
+	require.NotContains(t, d.sh("alice", "git config -l; cat ~/.gitconfig; ls -aR ~"), "home.example", "nothing else of the configuration")
+
+	require.Equal(t, "body {}\n", d.sh("alice", "cat vendor/theme/theme.css; git submodule status --recursive | grep -q '^ '"))
+	require.Equal(t, "search\nnotes\n", d.sh("alice", "git show origin/feature/search:src/search.txt v1.1:docs/notes.md"))
+	require.Equal(t, "origin/main origin/main\n", d.sh("alice", "echo $(git rev-parse --abbrev-ref '@{u}') $(git rev-parse --abbrev-ref origin/HEAD)"))
+	d.addAs("bob", "--branch feature/search")
+	require.Equal(t, "search\n", d.sh("bob", "cat src/search.txt"))
+	d.user("git push -q origin main:later; git fetch -q; git tag -m two v2.0")
+	d.must("agents", "run", "alice", "git rev-parse v2.0 origin/later")
+	require.Equal(t, api.OutcomeMerged, d.settled("alice").Outcome, "of its commit")
+
+	d.sh("alice", "cd vendor/theme; echo 'a {}' >> theme.css; git commit -qam color")
+	require.Contains(t, d.refused(api.CodeUnsavedWork, "agents", "remove", "alice").Message, `"vendor/theme": 1 commit`)
+}
+
+// TestADevelopersCheckoutAfterMerges: it is clean, private and has the contents.
+func TestADevelopersCheckoutAfterMerges(t *testing.T) {
+	d := newDeveloper(t, "")
+	d.user("polisctl up")
+	d.addAs("alice")
+	clean := func() {
+		t.Helper()
+		require.Empty(t, d.user("git status --porcelain"))
+		require.Empty(t, d.user("find . -path ./.git -prune -o -path ./vendor/theme/.git -prune -o ! -type l -perm /077 -print"), "umask 077")
+		require.Empty(t, d.user(`find . ! -user `+world.User))
+	}
+	clean()
+	d.sh("alice", "mkdir -p pkg/new; echo new > pkg/new/file.txt; echo four >> main.txt; printf '#!/bin/sh\\n' > run.sh; chmod +x run.sh; git mv src/a.txt src/b.txt; git rm -q docs/guide.md; git add -A; git commit -qm work")
+	require.Contains(t, d.user("polisctl merge alice"), "project: updated")
+	clean()
+	require.Equal(t, "new\none\ntwo\nthree\nfour\na\n", d.user("cat pkg/new/file.txt main.txt src/b.txt; test ! -e docs/guide.md; ./run.sh"))
+	require.Equal(t, world.Identity+", "+world.Identity+"\n", d.user(identOf+"main"))
+
+	// A signature of the user's key.
+	d.sh("alice", "echo five >> main.txt; git commit -qam five")
+	require.Contains(t, d.user("polisctl merge alice --sign"), "project: updated")
+	require.Contains(t, d.user("git verify-commit main"), `Good "git" signature for ann@corp.example`)
+	require.Equal(t, world.Identity+", "+world.Identity+"\n", d.user(identOf+"main"))
+	clean()
+
+	// A file of Git LFS: polis runs no filter on the host, and prints the command that does.
+	d.sh("alice", "git config filter.lfs.clean 'git-lfs clean -- %f'; git config filter.lfs.smudge 'git-lfs smudge -- %f'; git config filter.lfs.required true; echo better > assets/model.bin; git add assets; git commit -qm weights; git show HEAD:assets/model.bin | grep -q ^oid")
+	command := regexp.MustCompile(`git -C \S+ merge --ff-only \S+`).FindString(d.user("polisctl merge alice"))
+	require.FileExists(t, filepath.Join(d.w.Real, ".git/lfs/objects", object("better\n")))
+	require.Equal(t, world.LFSContent, d.user("cat assets/model.bin"))
+	d.user("cd /; " + command)
+	require.Equal(t, "better\n", d.user("cat assets/model.bin"))
+	clean()
 }
