@@ -1,9 +1,9 @@
 #!/bin/sh
 # A stand-in for git-lfs: clean and smudge of objects that are on this machine, and no transfers.
-common=$(git rev-parse --path-format=absolute --git-common-dir)
+[ "$1" = version ] && exec echo "stand-in for git-lfs"
+common=$(git rev-parse --path-format=absolute --git-common-dir) || exit 1
 at() { printf %s/%s/%s "$(printf %s "$1" | cut -c1-2)" "$(printf %s "$1" | cut -c3-4)" "$1"; }
 case $1 in
-version) echo "stand-in for git-lfs" ;;
 clean)
 	tmp=$(mktemp) && cat >"$tmp" || exit 1
 	if [ "$(head -c 42 "$tmp")" = "version https://git-lfs.github.com/spec/v1" ]; then # a pointer stays one
