@@ -17,7 +17,8 @@ import (
 // developer is a polisd on a normal developer's machine, and the user there.
 type developer struct {
 	*daemon
-	w *world.World
+	w   *world.World
+	net *internet
 }
 
 // newWorld makes a developer's machine.
@@ -54,7 +55,7 @@ func newDeveloper(t *testing.T, config string) *developer {
 	// The build directory may be closed to others.
 	require.NoError(t, w.Tool("polisctl", "#!/bin/sh\nPOLIS_SOCKET="+d.path("run", "polisd.sock")+" exec "+w.Dir+"/polisctl \"$@\"\n"))
 	require.NoError(t, os.WriteFile(filepath.Join(w.Dir, "polisctl"), []byte(readFile(filepath.Join(d.bin, "polisctl"))), 0o755))
-	return &developer{d, w}
+	return &developer{d, w, net}
 }
 
 // try runs a script as the user, in the project.
@@ -154,4 +155,46 @@ func TestADevelopersCheckoutAfterMerges(t *testing.T) {
 	d.user("cd /; " + command)
 	require.Equal(t, "better\n", d.user("cat assets/model.bin"))
 	clean()
+}
+
+// TestADevelopersMachineIsNamed: what of the machine does not work in agents is named where the user looks first, and works
+// after what the text says.
+func TestADevelopersMachineIsNamed(t *testing.T) {
+	d := newDeveloper(t, "")
+	up := d.user("polisctl up")
+	const hooks = "git hooks in .githooks ("
+	require.Contains(t, up, hooks)
+	require.Contains(t, up, "your commits are signed (commit.gpgSign)")
+	require.NotContains(t, up, "submodule", "agents have it")
+	added := d.addAs("alice")
+	require.Contains(t, added, hooks)
+	require.Contains(t, added, "by Docker, in the hook forward: table ip filter, chain FORWARD (its policy)")
+	require.Contains(t, added, "iptables -I DOCKER-USER -i "+bridgeOf(d.net)+" -j ACCEPT")
+	mount := fmt.Sprintf("{ source = %q, dest = %q, read_only = true }", d.w.Uv, d.w.Uv)
+	require.Contains(t, added, "extra_mounts = ["+mount+"]")
+	require.NotContains(t, added, "submodule")
+	doctor := d.try("polisctl doctor")
+	require.Contains(t, doctor.stdout, "by Docker")
+	require.Contains(t, doctor.stdout, mount)
+
+	// The commands of the texts, with nft in place of iptables.
+	d.net.onHost("nft", "insert", "rule", "ip", "filter", "DOCKER-USER", "iifname", bridgeOf(d.net), "accept")
+	d.net.onHost("nft", "insert", "rule", "ip", "filter", "DOCKER-USER", "oifname", bridgeOf(d.net), "ct", "state", "established,related", "accept")
+	d.net.name("shop.example.org", "203.0.113.1")
+	d.eventually("alice reaches the internet by name", func() bool { return d.get("alice", "shop.example.org").code == 0 })
+	require.Equal(t, api.CheckOK, d.checkOf("forwarding").State)
+	d.stop()
+	config := strings.Replace(readFile(d.path("polisd.toml")), "extra_mounts = [", "extra_mounts = ["+mount+", ", 1)
+	d.write("polisd.toml", config+"\n[git]\nhooks = \"run\"\n")
+	d.start()
+	d.user("polisctl agents stop alice; polisctl agents start alice")
+	require.Equal(t, "interpreter python3\n", d.sh("alice", ".venv/bin/python3"))
+	r := d.exec("alice", "sh", "-c", "echo AKIA > k; git add k; git commit -qm k")
+	require.NotZero(t, r.code, "%s", r)
+	require.Contains(t, r.stderr, "a secret is in the commit")
+	again := d.addAs("bob")
+	for _, gone := range []string{"hooks", "Docker", "extra_mounts"} {
+		require.NotContains(t, again, gone)
+	}
+	require.Contains(t, d.addAs("carol", "--deny secret/"), `("vendor/theme") whose directories are empty in agent carol, because its rules withhold files`)
 }
