@@ -74,7 +74,7 @@ e2e: programs shared above systemd ## the programs end to end, without and under
 programs: build runner
 	POLIS_BIN=$(CURDIR)/$(BIN) scripts/leakcheck run $(GOSIDES) -timeout 10m ./e2e
 shared above: build runner
-	POLIS_E2E_WORKTREE=$@ POLIS_BIN=$(CURDIR)/$(BIN) scripts/leakcheck run $(GOSIDES) -timeout 5m -run '$(LAYERED)' ./e2e
+	POLIS_E2E_WORKTREE=$@ POLIS_BIN=$(CURDIR)/$(BIN) scripts/leakcheck run $(GOSIDES) -timeout 8m -run '$(LAYERED)' ./e2e
 systemd: build runner
 	POLIS_BIN=$(CURDIR)/$(BIN) scripts/leakcheck run $(GOTEST) -timeout 15m ./e2e/systemd
 
