@@ -74,13 +74,13 @@ e2e: programs shared above systemd ## the programs end to end, without and under
 programs: build runner
 	POLIS_BIN=$(CURDIR)/$(BIN) scripts/leakcheck run $(GOSIDES) -timeout 10m ./e2e
 shared above: build runner
-	POLIS_E2E_WORKTREE=$@ POLIS_BIN=$(CURDIR)/$(BIN) scripts/leakcheck run $(GOSIDES) -timeout 5m -run '$(LAYERED)' ./e2e
+	POLIS_E2E_WORKTREE=$@ POLIS_BIN=$(CURDIR)/$(BIN) scripts/leakcheck run $(GOSIDES) -timeout 8m -run '$(LAYERED)' ./e2e
 systemd: build runner
 	POLIS_BIN=$(CURDIR)/$(BIN) scripts/leakcheck run $(GOTEST) -timeout 15m ./e2e/systemd
 
 # What agents are promised, again with worktrees that share a base tree, in both orders of the view and
 # the overlay. POLIS_E2E_WORKTREE=shared go test ./e2e, or above, does so with any test.
-LAYERED = ^(TestTwoAgentsWorkApart|TestIgnoredPathsTakeNoLease|TestOwnIgnoreRulesDoNotEvadeLeases|TestExplicitLocks|TestAgentsLockByName|TestEverydayGit|TestGitPlumbingDoesNotGetAroundTheRules|TestTenAgentsCommitTenTimes|TestAgentsCommitWhileOthersMergeAndPack|TestGitLocksEndWithTheirFiles|TestRemoveKeepsUnsavedWork|TestAFileLimitRefusesNewFiles|TestAFullDiskRefusesChangesAndLosesNothing|TestAgentsOutliveTheDaemon|TestKilledGitHarmsNoAgent|TestAnIdleShimGivesTheMemoryOfAWalkBack|TestRulesOfALivingAgentCountAtOnce|TestIgnoredFilesOfTheProjectShowInEveryAgent|TestAViewThatDiesEndsItsAgent|TestHintsAboutSnapshots|TestASnapshotIsOfOneMoment|TestADamagedSnapshotIsFoundAndNeverRestored|TestARestoredAgentHasItsSubmodules|TestSubmodulesAreThereWithoutANetwork|TestLFSObjectsAreSavedAndForked)$$
+LAYERED = ^(TestTwoAgentsWorkApart|TestIgnoredPathsTakeNoLease|TestOwnIgnoreRulesDoNotEvadeLeases|TestExplicitLocks|TestAgentsLockByName|TestEverydayGit|TestGitPlumbingDoesNotGetAroundTheRules|TestTenAgentsCommitTenTimes|TestAgentsCommitWhileOthersMergeAndPack|TestGitLocksEndWithTheirFiles|TestRemoveKeepsUnsavedWork|TestAFileLimitRefusesNewFiles|TestAFullDiskRefusesChangesAndLosesNothing|TestAgentsOutliveTheDaemon|TestKilledGitHarmsNoAgent|TestAnIdleShimGivesTheMemoryOfAWalkBack|TestRulesOfALivingAgentCountAtOnce|TestIgnoredFilesOfTheProjectShowInEveryAgent|TestAViewThatDiesEndsItsAgent|TestHintsAboutSnapshots|TestASnapshotIsOfOneMoment|TestADamagedSnapshotIsFoundAndNeverRestored|TestARestoredAgentHasItsSubmodules|TestSubmodulesAreThereWithoutANetwork|TestLFSObjectsAreSavedAndForked|TestGuideOnADevelopersMachine|TestADevelopersGitReachesAgents|TestADevelopersCheckoutAfterMerges|TestADevelopersMachineIsNamed)$$
 
 # Without @latest npm takes older programs where Node is older than the newest want.
 AGENTS = @anthropic-ai/claude-code @openai/codex @google/gemini-cli @qwen-code/qwen-code opencode-ai @github/copilot @mariozechner/pi-coding-agent cline

@@ -41,7 +41,7 @@ var errNoProject = errors.New("the project is no git repository any more")
 
 // hooksOf returns the git hooks that the owner's git runs in the project, and the settings that name them.
 func hooksOf(ctx context.Context, p *worktree.Project) (*wire.GitHooks, githooks.Settings, error) {
-	s, err := githooks.ReadSettings(ctx, p.Repo, homeOf(p.Owner.UID))
+	s, err := githooks.ReadSettings(ctx, p, homeOf(p.Owner.UID))
 	if err != nil {
 		return nil, s, err
 	}

@@ -62,6 +62,9 @@ func (r repo) ToSign(ctx context.Context, a *agent.Agent, req api.MergeRequest) 
 	}
 	s, err := r.w.merger.ToSign(r.w.d.charge(ctx, a.Name()), m)
 	s.Project = a.WS.Project
+	if p, perr := r.w.git.ReadRecord(); perr == nil && p.Named != "" {
+		s.Project = p.Named // conditions of the person's configuration can be of that name
+	}
 	return s, err
 }
 

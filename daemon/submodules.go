@@ -25,7 +25,7 @@ func (d *Daemon) submoduleNotice(ctx context.Context, w *workspace, agent string
 	if !w.agents.Git {
 		return nil
 	}
-	text, err := w.git.SubmoduleNotice(ctx, agent)
+	text, err := w.git.SubmoduleNotice(ctx, agent, agent != "" && d.filteredOf(w, agent) != "")
 	if err != nil {
 		d.Log.Warn("submodules of the project not read", "workspace", w.agents.Name, "err", err)
 	}

@@ -7,12 +7,14 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/creack/pty"
 	"github.com/stretchr/testify/require"
 
+	"polis/e2e/world"
 	pictures "polis/internal/picture"
 )
 
@@ -24,6 +26,33 @@ func TestDemonstration(t *testing.T) {
 	needRoot(t)
 	cmd := exec.CommandContext(t.Context(), "../scripts/demo")
 	cmd.Env = append(os.Environ(), "POLIS_BIN="+bin(t))
+	svg, lines := demonstrated(t, cmd)
+	if *updatePictures {
+		require.NoError(t, os.WriteFile(demoPicture, svg, 0o644))
+	}
+	require.True(t, string(svg) == readFile(demoPicture), "the demonstration is not that of %s: run make pictures, and look at it. It shows:\n%s", demoPicture, strings.Join(lines, "\n"))
+}
+
+// TestDemonstrationOnADevelopersMachine: it ends well and shows the same for the user of a normal machine, who calls it by sudo
+// with a umask of 077.
+func TestDemonstrationOnADevelopersMachine(t *testing.T) {
+	w, net := newWorld(t), newInternet(t)
+	net.rules(world.UfwRules)
+	net.rules(world.DockerRules)
+	args := slices.Concat([]string{"--net=" + net.host}, w.Inside(), []string{"sh", "-c", "umask 077; exec ../scripts/demo"})
+	cmd := exec.CommandContext(t.Context(), "nsenter", args...)
+	cache, err := exec.CommandContext(t.Context(), "go", "env", "GOCACHE").Output() // that of the home is empty
+	require.NoError(t, err)
+	cmd.Env = append(os.Environ(), "POLIS_BIN="+bin(t), "HOME="+w.Home, "GOCACHE="+strings.TrimSpace(string(cache)), "SUDO_USER="+world.User, fmt.Sprintf("SUDO_UID=%d", world.UID), fmt.Sprintf("SUDO_GID=%d", world.UID))
+	svg, lines := demonstrated(t, cmd)
+	require.True(t, string(svg) == readFile(demoPicture), "the demonstration differs there. It shows:\n%s", strings.Join(lines, "\n"))
+}
+
+const demoPicture = "../docs/pictures/demo.svg"
+
+// demonstrated runs the demonstration on a terminal, and returns the picture of a part of it, and its lines.
+func demonstrated(t *testing.T, cmd *exec.Cmd) (svg []byte, lines []string) {
+	t.Helper()
 	terminal, err := pty.Start(cmd)
 	require.NoError(t, err)
 	defer terminal.Close()
@@ -33,17 +62,13 @@ func TestDemonstration(t *testing.T) {
 	require.NoError(t, cmd.Wait(), out)
 	require.Contains(t, out, "Done")
 
-	lines := picturedSteps(t, out)
+	t.Log(out)
+	lines = picturedSteps(t, out)
 	cols := 0
 	for _, line := range lines {
 		cols = max(cols, len(escapes.ReplaceAllString(line, "")))
 	}
-	svg := pictures.Terminal("A part of make demo: a lock conflict, a denied path, a merge", cols, lines)
-	const path = "../docs/pictures/demo.svg"
-	if *updatePictures {
-		require.NoError(t, os.WriteFile(path, svg, 0o644))
-	}
-	require.True(t, string(svg) == readFile(path), "the demonstration is not that of %s: run make pictures, and look at it. It shows:\n%s", path, strings.Join(lines, "\n"))
+	return pictures.Terminal("A part of make demo: a lock conflict, a denied path, a merge", cols, lines), lines
 }
 
 var (

@@ -17,43 +17,57 @@ var (
 	mdLink = regexp.MustCompile(`\]\(([^)#: ]+)(#[^)]*)?\)`)
 )
 
-// TestGuide runs every command of the pages in docs/guide, each page in a project of its own.
-func TestGuide(t *testing.T) {
+// guide calls f with each page of docs/guide that has commands, and with the commands.
+func guide(t *testing.T, f func(t *testing.T, page string, scripts []string)) {
+	t.Helper()
 	pages, err := filepath.Glob("../docs/guide/*.md")
 	require.NoError(t, err)
 	require.Greater(t, len(pages), 6)
 	ran := 0
 	for _, page := range pages {
-		blocks := block.FindAllStringSubmatch(readFile(page), -1)
-		if len(blocks) == 0 {
+		var scripts []string
+		for _, b := range block.FindAllStringSubmatch(readFile(page), -1) {
+			scripts = append(scripts, b[1]+b[2])
+		}
+		if len(scripts) == 0 {
 			continue
 		}
 		t.Run(filepath.Base(page), func(t *testing.T) {
-			o := standIns(t, "claude")
-			dir := strings.Split(o.box, `"`)[1]
-			require.NoError(t, os.Remove(filepath.Join(dir, "claude")))
-			require.NoError(t, os.WriteFile(filepath.Join(dir, "claude"), []byte("#!/bin/sh\ndate +%N >> by-claude.txt; git add by-claude.txt; git -c user.name=c -c user.email=c@example.org commit -qm work\n"), 0o755))
-			d := startDaemon(t, o)
-			repo := d.path("own")
-			run := func(script string) {
-				cmd := exec.CommandContext(t.Context(), "bash", "-ec", script)
-				cmd.Dir = repo
-				cmd.Env = append(os.Environ(), "PATH="+d.bin+":"+os.Getenv("PATH"), "POLIS_SOCKET="+d.path("run", "polisd.sock"), "HOME="+d.dir)
-				out, err := cmd.CombinedOutput()
-				require.NoError(t, err, "%s\n%s\n%s", script, out, d.log())
-			}
-			require.NoError(t, os.MkdirAll(filepath.Join(repo, "secret"), 0o755))
-			run("git init -q -b main && echo one > main.txt && echo secret > secret/key.txt && mkdir src && echo a > src/a.txt && git add . && git -c user.name=x -c user.email=x@y commit -qm start")
-			if filepath.Base(page) != "quickstart.md" {
-				run("polisctl up")
-			}
-			for _, b := range blocks {
-				run(b[1] + b[2])
-				ran++
-			}
+			f(t, filepath.Base(page), scripts)
+			ran += len(scripts)
 		})
 	}
 	require.Greater(t, ran, 15)
+}
+
+// claudeOfTheGuide is the program of an agent that commits something for every task.
+const claudeOfTheGuide = "#!/bin/sh\ndate +%N >> by-claude.txt; git add by-claude.txt; git -c user.name=c -c user.email=c@example.org commit -qm work\n"
+
+// TestGuide runs every command of the pages in docs/guide, each page in a project of its own.
+func TestGuide(t *testing.T) {
+	guide(t, func(t *testing.T, page string, scripts []string) {
+		o := standIns(t, "claude")
+		dir := strings.Split(o.box, `"`)[1]
+		require.NoError(t, os.Remove(filepath.Join(dir, "claude")))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "claude"), []byte(claudeOfTheGuide), 0o755))
+		d := startDaemon(t, o)
+		repo := d.path("own")
+		run := func(script string) {
+			cmd := exec.CommandContext(t.Context(), "bash", "-ec", script)
+			cmd.Dir = repo
+			cmd.Env = append(os.Environ(), "PATH="+d.bin+":"+os.Getenv("PATH"), "POLIS_SOCKET="+d.path("run", "polisd.sock"), "HOME="+d.dir)
+			out, err := cmd.CombinedOutput()
+			require.NoError(t, err, "%s\n%s\n%s", script, out, d.log())
+		}
+		require.NoError(t, os.MkdirAll(filepath.Join(repo, "secret"), 0o755))
+		run("git init -q -b main && echo one > main.txt && echo secret > secret/key.txt && mkdir src && echo a > src/a.txt && git add . && git -c user.name=x -c user.email=x@y commit -qm start")
+		if page != "quickstart.md" {
+			run("polisctl up")
+		}
+		for _, s := range scripts {
+			run(s)
+		}
+	})
 }
 
 // TestLinksOfThePages: every relative link in the documentation leads to a file.

@@ -13,28 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"polis/daemon/api"
+	"polis/e2e/world"
 )
-
-// lfsFilter is a filter that does what git-lfs clean and smudge do, with the objects where git-lfs has them: its own,
-// and those beside the alternates of git's objects.
-const lfsFilter = `#!/bin/sh
-common=$(git rev-parse --path-format=absolute --git-common-dir)
-at() { printf %s/%s/%s "$(printf %s "$1" | cut -c1-2)" "$(printf %s "$1" | cut -c3-4)" "$1"; }
-case $1 in
-clean)
-	tmp=$(mktemp) && cat > "$tmp" || exit 1
-	oid=$(sha256sum < "$tmp" | cut -d' ' -f1) size=$(stat -c %s "$tmp")
-	to=$common/lfs/objects/$(at "$oid")
-	mkdir -p "${to%/*}" && mv "$tmp" "$to" || exit 1
-	printf 'version https://git-lfs.github.com/spec/v1\noid sha256:%s\nsize %s\n' "$oid" "$size";;
-smudge)
-	oid=$(sed -n 's/^oid sha256://p')
-	for dir in "$common/lfs/objects" $(sed 's,/[^/]*$,/lfs/objects,' "$common/objects/info/alternates"); do
-		[ -f "$dir/$(at "$oid")" ] && exec cat "$dir/$(at "$oid")"
-	done
-	echo "no object $oid" >&2; exit 1;;
-esac
-`
 
 // object returns the name of the LFS object with a content.
 func object(content string) string {
@@ -74,7 +54,7 @@ func (d *daemon) installs(agent string) {
 		d.sh(agent, ident+`git config filter.lfs.clean "$HOME/git-lfs clean -- %f"; git config filter.lfs.smudge "$HOME/git-lfs smudge -- %f"; git config filter.lfs.process "$HOME/git-lfs filter-process"; git config filter.lfs.required true; git config core.hooksPath /dev/null`) // its hooks need it in the PATH
 		return
 	}
-	require.NoError(d.t, os.WriteFile(d.home(agent, "lfs-filter"), []byte(lfsFilter), 0o755))
+	require.NoError(d.t, os.WriteFile(d.home(agent, "lfs-filter"), []byte(world.LFSStandIn), 0o755))
 	require.NoError(d.t, os.Chown(d.home(agent, "lfs-filter"), owner, owner))
 	d.sh(agent, ident+`git config filter.lfs.clean "$HOME/lfs-filter clean"; git config filter.lfs.smudge "$HOME/lfs-filter smudge"; git config filter.lfs.required true`)
 }

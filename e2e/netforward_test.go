@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"polis/daemon/api"
+	"polis/e2e/world"
 )
 
 // rules has a firewall of the host write its rules.
@@ -21,18 +22,11 @@ func (i *internet) rules(text string) {
 	require.NoError(i.t, err, string(out))
 }
 
-// Docker's rules, as iptables-nft writes them.
-const dockerRules = `table ip filter {
-	chain DOCKER-USER { counter return; }
-	chain FORWARD { type filter hook forward priority filter; policy drop; jump DOCKER-USER; oifname "docker0" ct state related,established accept; iifname "docker0" accept; }
-}
-`
-
 // Docker is started after polisd, and drops what agents send. Everything that a person reads names Docker and the command.
 func TestABlockedNetworkIsNamed(t *testing.T) {
 	needProgram(t, "nft")
-	world := newInternet(t)
-	d := world.startBehind("", "[roles.closed.network]\negress = \"none\"\n")
+	net := newInternet(t)
+	d := net.startBehind("", "[roles.closed.network]\negress = \"none\"\n")
 	d.up()
 	d.worker("alice")
 	require.Zero(t, d.get("alice", "203.0.113.1").code)
@@ -40,7 +34,7 @@ func TestABlockedNetworkIsNamed(t *testing.T) {
 	require.Equal(t, api.CheckOK, c.State, c)
 	require.Contains(t, c.Found, "leaves by up0")
 
-	world.rules(dockerRules)
+	net.rules(world.DockerRules)
 	d.eventually("the event", func() bool { return len(d.eventsOf(api.EventBlocked)) > 0 })
 	e := d.eventsOf(api.EventBlocked)[0]
 	require.Equal(t, api.CodeNetworkBlocked, e.Code)
@@ -70,8 +64,8 @@ func TestABlockedNetworkIsNamed(t *testing.T) {
 	require.Contains(t, ended.Result, open)
 
 	// The administrator does what the command does.
-	world.onHost("nft", "insert", "rule", "ip", "filter", "DOCKER-USER", "iifname", bridgeOf(world), "accept")
-	world.onHost("nft", "insert", "rule", "ip", "filter", "DOCKER-USER", "oifname", bridgeOf(world), "ct", "state", "established,related", "accept")
+	net.onHost("nft", "insert", "rule", "ip", "filter", "DOCKER-USER", "iifname", bridgeOf(net), "accept")
+	net.onHost("nft", "insert", "rule", "ip", "filter", "DOCKER-USER", "oifname", bridgeOf(net), "ct", "state", "established,related", "accept")
 	d.eventually("the event", func() bool { return len(d.eventsOf(api.EventBlocked)) > 1 })
 	require.Empty(t, d.eventsOf(api.EventBlocked)[1].Code)
 	require.Equal(t, api.CheckOK, d.checkOf("forwarding").State)
@@ -111,24 +105,24 @@ esac
 // With network.docker_user polisd adds the rules itself, when Docker is there, and removes them with its network.
 func TestDockerUserOpensTheWay(t *testing.T) {
 	needProgram(t, "nft")
-	world := newInternet(t)
+	net := newInternet(t)
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "iptables"), []byte(fakeIptables), 0o755))
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
-	d := world.startBehind("docker_user = true\n", "")
+	d := net.startBehind("docker_user = true\n", "")
 	d.up()
 	d.add("alice")
 	require.Zero(t, d.get("alice", "203.0.113.1").code)
-	world.rules(dockerRules)
+	net.rules(world.DockerRules)
 	d.eventually("the rules", func() bool {
-		return strings.Contains(world.onHost("nft", "list", "chain", "ip", "filter", "DOCKER-USER"), bridgeOf(world))
+		return strings.Contains(net.onHost("nft", "list", "chain", "ip", "filter", "DOCKER-USER"), bridgeOf(net))
 	})
 	require.Zero(t, d.get("alice", "203.0.113.1").code)
 	require.Equal(t, api.CheckOK, d.checkOf("forwarding").State)
 	// Docker makes its chains again when it is restarted.
-	world.rules("delete table ip filter\n" + dockerRules)
+	net.rules("delete table ip filter\n" + world.DockerRules)
 	d.eventually("alice reaches the internet", func() bool { return d.get("alice", "203.0.113.1").code == 0 })
 	d.stop()
-	require.NotContains(t, world.onHost("nft", "list", "chain", "ip", "filter", "DOCKER-USER"), "accept")
+	require.NotContains(t, net.onHost("nft", "list", "chain", "ip", "filter", "DOCKER-USER"), "accept")
 	d.start()
 }

@@ -51,6 +51,10 @@ func signCommit(ctx context.Context, s api.ToSign) (raw []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
+	settings, err := signSettings(ctx, s.Project)
+	if err != nil {
+		return nil, err
+	}
 	scratch, err := os.MkdirTemp("", "polis-sign-")
 	if err != nil {
 		return nil, api.Errorf(api.CodeInternal, "sign the merge: %w", err)
@@ -61,7 +65,7 @@ func signCommit(ctx context.Context, s api.ToSign) (raw []byte, err error) {
 		return nil, api.Errorf(api.CodeInternal, "sign the merge: %w", err)
 	}
 	git := func(stdin []byte, args ...string) (string, error) {
-		cmd := ownGit(ctx, scratch, args...)
+		cmd := ownGit(ctx, scratch, slices.Concat(settings, args)...)
 		cmd.Env = append(cmd.Env, "GIT_DIR="+strings.TrimSuffix(dir, "\n"), "GIT_WORK_TREE="+scratch, "GIT_OBJECT_DIRECTORY="+objects,
 			"GIT_ALTERNATE_OBJECT_DIRECTORIES=", "GIT_NO_REPLACE_OBJECTS=1", "GIT_GRAFT_FILE="+os.DevNull)
 		cmd.Stdin = bytes.NewReader(stdin)
@@ -85,6 +89,25 @@ func signCommit(ctx context.Context, s api.ToSign) (raw []byte, err error) {
 	}
 	text, err := git(nil, "cat-file", "commit", strings.TrimSpace(id))
 	return []byte(text), err
+}
+
+// signSettings are options of git with what the caller has configured in the project for identities and signatures. In the
+// new directory, conditions on the path of the project (includeIf "gitdir:") do not hold: git compares it as it is named here.
+func signSettings(ctx context.Context, project string) (options []string, err error) {
+	cmd := ownGit(ctx, project, "config", "-z", "--get-regexp", `^(user|author|committer|gpg)\.`)
+	cmd.Env = append(cmd.Env, "PWD="+project)
+	out, err := cmd.Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() == 1 { // nothing is configured
+		return nil, nil
+	}
+	if err != nil {
+		return nil, api.Errorf(api.CodeBadRequest, "sign the merge with your git: read your configuration in %s: %w", project, err)
+	}
+	for entry := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
+		options = append(options, "-c", strings.Replace(entry, "\n", "=", 1))
+	}
+	return options, nil
 }
 
 // removeScratch removes the directory, in which git made files and directories of the caller's.

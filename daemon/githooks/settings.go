@@ -17,10 +17,15 @@ type Settings struct {
 	Signs bool
 }
 
+// Owners is a project's git that reads what its owner has configured.
+type Owners interface {
+	Owners(ctx context.Context, home string, args ...string) ([]byte, error)
+}
+
 // ReadSettings reads the settings, of the system, of the owner, and of the project. home is the home directory of the
 // owner; "" if it is not known.
-func ReadSettings(ctx context.Context, repo git.Repo, home string) (Settings, error) {
-	out, err := repo.Do(ctx, git.Cmd{Args: []string{"config", "-z", "--show-scope", "--get-regexp", `^(commit\.gpgsign|core\.hookspath)$`}, Home: home})
+func ReadSettings(ctx context.Context, o Owners, home string) (Settings, error) {
+	out, err := o.Owners(ctx, home, "config", "-z", "--show-scope", "--get-regexp", `^(commit\.gpgsign|core\.hookspath)$`)
 	if code, ok := git.ExitCode(err); err != nil && (!ok || code != 1) { // 1: neither is set
 		return Settings{}, fmt.Errorf("read the git configuration of the project's owner: %w", err)
 	}

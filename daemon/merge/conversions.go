@@ -25,8 +25,7 @@ type conversions struct {
 // conversionsOf reads the conversions of a project. home is that of its owner; "" if it is not known.
 func conversionsOf(ctx context.Context, p *worktree.Project, home string) (*conversions, error) {
 	c := &conversions{home: home, drivers: map[string]bool{}}
-	out, err := p.Do(ctx, git.Cmd{Args: []string{"config", "-z", "--show-scope", "--get-regexp",
-		`^(filter\..*\.(clean|smudge|process)|core\.(autocrlf|eol|attributesfile))$`}, Home: home})
+	out, err := p.Owners(ctx, home, "config", "-z", "--show-scope", "--get-regexp", `^(filter\..*\.(clean|smudge|process)|core\.(autocrlf|eol|attributesfile))$`)
 	if code, ok := git.ExitCode(err); err != nil && (!ok || code != 1) {
 		return nil, fmt.Errorf("read the configuration of the project's owner: %w", err)
 	}

@@ -17,10 +17,12 @@ var ErrChanged = errors.New("the project is not the recorded one")
 // Record is the recorded identity of a project's directory.
 type Record struct {
 	Path string `json:"path"` // absolute, without symbolic links
-	UID  uint32 `json:"uid"`  // its owner
-	GID  uint32 `json:"gid"`  // its group
-	Dir  Entry  `json:"dir"`
-	Git  *Entry `json:"git,omitempty"` // its .git; nil: it has none
+	// Named is the absolute path by which the owner named it, if that has symbolic links. It is never opened.
+	Named string `json:"named,omitempty"`
+	UID   uint32 `json:"uid"` // its owner
+	GID   uint32 `json:"gid"` // its group
+	Dir   Entry  `json:"dir"`
+	Git   *Entry `json:"git,omitempty"` // its .git; nil: it has none
 }
 
 // Entry identifies one file or directory.

@@ -34,7 +34,7 @@ func (o *OwnersGit) Identity(ctx context.Context) (git.Idents, error) {
 	for i, to := range []*git.Person{&ids.Author, &ids.Committer} {
 		both.Go(func() {
 			var out []byte
-			if out, errs[i] = o.p.Do(ctx, owners(o.home, "var", []string{"GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"}[i])); errs[i] == nil {
+			if out, errs[i] = o.p.Owners(ctx, o.home, "var", []string{"GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"}[i]); errs[i] == nil {
 				*to, errs[i] = parseIdent(string(out))
 			}
 		})

@@ -19,6 +19,7 @@ func TestTheIdentityIsTheOneOfTheOwnersGit(t *testing.T) {
 		home    map[string]string // below the home; "@" stands for the project
 		project []string          // key, value
 		tree    []string          // of the worktree
+		linked  bool              // the project is named by a path with a link
 		author  git.Person
 		commits git.Person // the committer, if another
 	}{
@@ -30,6 +31,8 @@ func TestTheIdentityIsTheOneOfTheOwnersGit(t *testing.T) {
 		"include.path": {home: map[string]string{".gitconfig": base + "[include]\n\tpath = work.inc\n", "work.inc": "[user]\n\temail = inc@corp.example\n"}, author: git.Person{Name: "Private", Email: "inc@corp.example"}},
 		"includeIf gitdir": {home: map[string]string{".gitconfig": base + "[includeIf \"gitdir:@/\"]\n\tpath = ~/work.inc\n[includeIf \"gitdir:/nowhere/\"]\n\tpath = ~/no.inc\n",
 			"work.inc": "[user]\n\temail = dir@corp.example\n", "no.inc": "[user]\n\temail = no@corp.example\n"}, author: git.Person{Name: "Private", Email: "dir@corp.example"}},
+		"includeIf gitdir, through a link": {home: map[string]string{".gitconfig": base + "[includeIf \"gitdir:@@/\"]\n\tpath = work.inc\n[includeIf \"gitdir:/nowhere/\"]\n\tpath = ~/no.inc\n",
+			"work.inc": "[user]\n\temail = dir@corp.example\n", "no.inc": "[user]\n\temail = no@corp.example\n"}, linked: true, author: git.Person{Name: "Private", Email: "dir@corp.example"}},
 		"includeIf hasconfig": {home: map[string]string{".gitconfig": base + "[includeIf \"hasconfig:remote.*.url:https://corp.example/**\"]\n\tpath = work.inc\n",
 			"work.inc": "[user]\n\temail = url@corp.example\n"}, project: []string{"remote.origin.url", "https://corp.example/shop.git"}, author: git.Person{Name: "Private", Email: "url@corp.example"}},
 		"worktree": {home: map[string]string{".gitconfig": base}, project: []string{"extensions.worktreeConfig", "true"}, tree: []string{"user.email", "tree@corp.example"},
@@ -42,7 +45,13 @@ func TestTheIdentityIsTheOneOfTheOwnersGit(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, home := project(t), tempDir(t)
+			named := dir
+			if c.linked {
+				require.NoError(t, os.Symlink(filepath.Dir(dir), filepath.Join(home, "src")))
+				named = filepath.Join(home, "src", filepath.Base(dir))
+			}
 			for file, text := range c.home {
+				text = strings.ReplaceAll(text, "@@/", filepath.Dir(named)+"/")
 				write(t, filepath.Join(home, file), strings.ReplaceAll(text, "@/", dir+"/"))
 			}
 			if c.project != nil {
@@ -51,8 +60,9 @@ func TestTheIdentityIsTheOneOfTheOwnersGit(t *testing.T) {
 			if c.tree != nil {
 				as(t, 0, dir, append([]string{"config", "--worktree"}, c.tree...)...)
 			}
-			p, err := up(t, spec(t, dir)).Project(t.Context())
+			p, err := up(t, spec(t, named)).Project(t.Context())
 			require.NoError(t, err)
+			require.Equal(t, named, p.Named())
 			who, err := identityOf(t, p, home)
 			require.NoError(t, err)
 			if c.commits == (git.Person{}) {
@@ -60,7 +70,7 @@ func TestTheIdentityIsTheOneOfTheOwnersGit(t *testing.T) {
 			}
 			require.Equal(t, git.Idents{Author: c.author, Committer: c.commits}, who)
 			if c.author.Email != "" { // git itself
-				out, err := p.Do(t.Context(), owners(home, "var", "GIT_COMMITTER_IDENT"))
+				out, err := p.Owners(t.Context(), home, "var", "GIT_COMMITTER_IDENT")
 				require.NoError(t, err)
 				require.Contains(t, string(out), c.commits.Name+" <"+c.commits.Email+"> ")
 			}

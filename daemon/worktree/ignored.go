@@ -86,9 +86,7 @@ func (o *OwnersGit) excludesFile() (string, error) {
 
 // tracked reports whether a file that git names is in the working tree of the project.
 func (p *Project) tracked(file string) bool {
-	if !filepath.IsAbs(file) {
-		file = filepath.Join(p.Dir, file) // where git was started
-	}
+	file = p.origin(file)
 	err := asuser.Do(p.Owner.UID, p.Owner.GID, func() error {
 		real, err := filepath.EvalSymlinks(file)
 		file = real

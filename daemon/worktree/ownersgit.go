@@ -37,9 +37,7 @@ const (
 	ownersData = 256 << 20 // bytes
 )
 
-// owners is a command that prints what the owner of the project, with this home, has configured. It is caged, and reads
-// the configuration as data: of the system, of the owner, of the project and the worktree, with what they include, and as
-// far as their conditions hold for the project. Without a home it reads that of the system and the project.
+// owners is a command of Project.Owners. Without a home it reads the configuration of the system and the project.
 func owners(home string, args ...string) git.Cmd {
 	cmd := git.Cmd{Args: args, Timeout: ownersTime, Limits: &cage.Limits{Data: ownersData, CPU: ownersTime}, Home: home}
 	if !filepath.IsAbs(home) {
@@ -63,7 +61,7 @@ type configured struct{ value, file string }
 // that of the owner. It starts git once.
 func (p *Project) OwnersGit(ctx context.Context, home string) (*OwnersGit, error) {
 	o := &OwnersGit{p: p, home: home, last: map[string]configured{}}
-	out, err := p.Do(ctx, owners(home, "config", "-z", "--show-scope", "--show-origin", "--get-regexp", `^(remote\..*\.url|core\.excludesfile|(user|author|committer)\.(name|email))$`))
+	out, err := p.Owners(ctx, home, "config", "-z", "--show-scope", "--show-origin", "--get-regexp", `^(remote\..*\.url|core\.excludesfile|(user|author|committer)\.(name|email))$`)
 	if code, ok := git.ExitCode(err); ok && code == 1 {
 		return o, nil
 	}

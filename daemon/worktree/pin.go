@@ -68,8 +68,22 @@ func (w *Workspace) Check() error {
 }
 
 // pin compares the project with its record, and records the project of a workspace that has no record: a new one, or
-// one of an earlier polis, which recorded only whom the agents run as.
-func (u *upper) pin() (pinned.Record, error) {
+// one of an earlier polis, which recorded only whom the agents run as. The name of the project is that of the last request
+// whose path had symbolic links.
+func (u *upper) pin(from source) (pinned.Record, error) {
+	r, err := u.recorded()
+	if err != nil || from.path != r.Path {
+		return r, err
+	}
+	if named := namedBy(from.named, r.Path, r.UID); named != "" && named != r.Named {
+		r.Named = named
+		return r, u.save(r)
+	}
+	return r, nil
+}
+
+// recorded is the record of the project, of this boot.
+func (u *upper) recorded() (pinned.Record, error) {
 	r, err := u.w.ReadRecord()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -161,6 +175,7 @@ func Move(ctx context.Context, spec Spec, path string) (Info, error) {
 	if err != nil {
 		return Info{}, u.w.untaken(real, err)
 	}
+	r.Named = namedBy(path, real, r.UID)
 	owner := spec.Owner
 	if was, err := u.w.ReadRecord(); err == nil {
 		owner = &was.UID

@@ -20,8 +20,9 @@ var (
 
 // source is the origin of a project: a directory on this machine or a URL.
 type source struct {
-	path string // absolute, without symlinks; "" if it is a URL
-	url  string
+	path  string // absolute, without symlinks; "" if it is a URL
+	named string // path as it was given
+	url   string
 }
 
 // systemDir reports that a directory is, or is part of, the operating system, or that it is
@@ -106,5 +107,5 @@ func parseSource(repo string) (source, error) {
 	if !fi.IsDir() {
 		return bad("is not a directory")
 	}
-	return source{path: path}, nil
+	return source{path: path, named: repo}, nil
 }

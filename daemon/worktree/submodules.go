@@ -19,8 +19,9 @@ import (
 )
 
 // SubmoduleNotice says that the directories of the target's submodules are empty in an agent, and what fills them; "" if
-// none is. Without an agent, it is about those of which the project has no repository.
-func (w *Workspace) SubmoduleNotice(ctx context.Context, agent string) (string, error) {
+// none is. Without an agent, it is about those of which the project has no repository. withheld: the agent's rules withhold
+// files, and so it gets no submodule.
+func (w *Workspace) SubmoduleNotice(ctx context.Context, agent string, withheld bool) (string, error) {
 	target, err := w.Target(ctx)
 	if err != nil {
 		return "", err
@@ -50,6 +51,9 @@ func (w *Workspace) SubmoduleNotice(ctx context.Context, agent string) (string, 
 	const brings = ": git submodule update --init --recursive in the project brings them to agents that start after it; "
 	if agent == "" {
 		return text + "agents, because the project has no repositories of them" + brings + "in an agent, git submodule update --init does, if its egress reaches their addresses", nil
+	}
+	if withheld {
+		return text + "agent " + agent + ", because its rules withhold files, and these can be in a submodule too; in the agent, git submodule update --init fills them, if its egress reaches their addresses", nil
 	}
 	return text + "agent " + agent + brings + "in the agent, git submodule update --init does, if its egress reaches their addresses", nil
 }

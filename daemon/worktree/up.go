@@ -100,7 +100,7 @@ func (u *upper) run(ctx context.Context) (Info, error) {
 	if err := u.project(ctx, from); err != nil {
 		return Info{}, err
 	}
-	r, err := u.pin()
+	r, err := u.pin(from)
 	if err != nil {
 		return Info{}, err
 	}
