@@ -51,6 +51,7 @@ type Config struct {
 	Receipts    Receipts        `toml:"receipts"`
 	Recordings  Recordings      `toml:"recordings"`
 	Patrol      Patrol          `toml:"patrol"`
+	Tasks       Tasks           `toml:"tasks"`
 	Approvals   Approvals       `toml:"approvals"`
 	Delegate    Delegate        `toml:"delegate"`
 	Roles       map[string]Role `toml:"roles"`
@@ -165,7 +166,7 @@ func Default() Config {
 		Workspace: Workspace{Worktree: WorktreeFull, Layers: LayersView, Setup: defaultSetup()},
 		Git:       defaultGit(), Maintenance: defaultMaintenance(),
 		Merge: defaultMerge(),
-		Trash: Trash{TTL: setting.Duration(30 * 24 * time.Hour)}, Snapshots: defaultSnapshots(), Receipts: defaultReceipts(), Recordings: defaultRecordings(), Gateway: defaultGateway(), Patrol: defaultPatrol(),
+		Trash: Trash{TTL: setting.Duration(30 * 24 * time.Hour)}, Snapshots: defaultSnapshots(), Receipts: defaultReceipts(), Recordings: defaultRecordings(), Gateway: defaultGateway(), Patrol: defaultPatrol(), Tasks: defaultTasks(),
 		Approvals: defaultApprovals(), Delegate: defaultDelegate(),
 	}
 }
