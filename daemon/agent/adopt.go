@@ -91,6 +91,7 @@ func (m *Manager) adopt(ctx context.Context, a *Agent) error {
 	}
 	group := m.group(a)
 	m.knowTask(a, st)
+	m.sinceOf(a, st)
 	m.adoptPorts(a, st)
 	m.mu.Lock()
 	a.Kept.CgroupPath = group

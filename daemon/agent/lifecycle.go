@@ -162,13 +162,13 @@ func (m *Manager) runMain(ctx context.Context, a *Agent, known *wire.Status, req
 		m.settle(a, "its command was not started: "+api.AsError(err).Message)
 		return err
 	}
-	m.mu.Lock()
-	a.Kept.ProgramSince = m.Now().UTC()
-	m.mu.Unlock()
 	m.setStatus(a, api.StatusRunning, "")
 	// The end of the command may have been processed before its state was recorded.
-	if st, err := sh.Status(ctx); err == nil && !st.Running {
-		m.ended(a, st)
+	if st, err := sh.Status(ctx); err == nil {
+		m.sinceOf(a, st)
+		if !st.Running {
+			m.ended(a, st)
+		}
 	}
 	return nil
 }

@@ -1,6 +1,16 @@
 package agent
 
-import "polis/daemon/api"
+import (
+	"polis/daemon/api"
+	"polis/daemon/shim/wire"
+)
+
+// sinceOf notes when the program of an agent was started.
+func (m *Manager) sinceOf(a *Agent, st wire.Status) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	a.programSince = st.MainSince
+}
 
 // waitOf returns what a queued task waits for; nil if it begins next.
 func (m *Manager) waitOf(a *Agent, t api.Task) *api.TaskWait {
@@ -8,7 +18,7 @@ func (m *Manager) waitOf(a *Agent, t api.Task) *api.TaskWait {
 		return nil
 	}
 	m.mu.Lock()
-	st, in, id, since := a.Kept.Status, a.Kept.InTask, a.Kept.Task, a.Kept.ProgramSince
+	st, in, id, since := a.Kept.Status, a.Kept.InTask, a.Kept.Task, a.programSince
 	m.mu.Unlock()
 	w := &api.TaskWait{Agent: a.Name()}
 	switch held := m.holding(a); {

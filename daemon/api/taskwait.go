@@ -49,9 +49,10 @@ type TaskWait struct {
 
 // Text is what is waited for and the two ways out of it, for people.
 func (w TaskWait) Text() string {
-	since := ""
+	since, at := "", ""
 	if !w.Since.IsZero() {
-		since = " (since " + w.Since.Local().Format(time.DateTime) + ")"
+		at = w.Since.Local().Format(time.DateTime)
+		since, at = " (since "+at+")", " at "+at
 	}
 	switch w.For {
 	case WaitTask:
@@ -59,7 +60,7 @@ func (w TaskWait) Text() string {
 	case WaitProgram:
 		return fmt.Sprintf("the program of %[1]s runs%[2]s; polisctl agents stop %[1]s ends it, polisctl agents attach %[1]s shows it", w.Agent, since)
 	case WaitLost:
-		return fmt.Sprintf("task %[1]s was lost%[2]s; polisctl tasks retry %[1]s does it again, polisctl tasks cancel %[1]s dismisses it", w.Task, since)
+		return fmt.Sprintf("task %[1]s was lost%[2]s; polisctl tasks retry %[1]s does it again, polisctl tasks cancel %[1]s dismisses it", w.Task, at)
 	case WaitStopped, WaitError:
 		state := StatusStopped
 		if w.For == WaitError {

@@ -54,14 +54,12 @@ type Agent struct {
 	Recording bool `json:"recording,omitempty"`
 	// RulesLost: its rules are not known any more, and it may do nothing until it
 	// is given some.
-	RulesLost    bool       `json:"rules_lost,omitempty"`
-	PortMappings []PortMap  `json:"port_mappings"`
-	CreatedAt    time.Time  `json:"created_at"`
-	CgroupPath   string     `json:"cgroup_path"`
-	Status       api.Status `json:"status"`
-	StatusReason string     `json:"status_reason,omitempty"`
-	// ProgramSince is when its program, or that of its task, was started last.
-	ProgramSince   time.Time       `json:"program_since,omitzero"`
+	RulesLost      bool            `json:"rules_lost,omitempty"`
+	PortMappings   []PortMap       `json:"port_mappings"`
+	CreatedAt      time.Time       `json:"created_at"`
+	CgroupPath     string          `json:"cgroup_path"`
+	Status         api.Status      `json:"status"`
+	StatusReason   string          `json:"status_reason,omitempty"`
 	MergeStatus    api.MergeStatus `json:"merge_status,omitempty"`
 	MergeCommitSHA string          `json:"merge_commit_sha,omitempty"`
 	// RevertCommitSHA reverted the merge; empty if it was not reverted.
