@@ -200,7 +200,7 @@ func TestALostTaskIsRetriedOnce(t *testing.T) {
 	require.Len(t, d.runs("alice"), 2)
 	d.goOn("alice")
 	d.must("tasks", "retry", "alice.3")
-	require.Zero(t, d.taskRecord("alice.4").Interruptions, "a person's retry counts anew")
+	require.Zero(t, d.taskRecord("alice.4").Interruptions, "the count begins again with a person's retry")
 	d.ended(next, api.OutcomeNothing)
 }
 
@@ -235,7 +235,7 @@ func TestAPersonIsAskedAboutALostTask(t *testing.T) {
 	all := d.taskCases()
 	require.Len(t, all, 2)
 	for _, c := range all {
-		require.Equal(t, 1, c.Seen, "it is asked once")
+		require.Equal(t, 1, c.Seen, "there is one question")
 		require.Contains(t, c.Next, "polisctl tasks retry "+c.Task)
 	}
 	d.goOn("alice")

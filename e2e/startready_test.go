@@ -17,8 +17,8 @@ func (d *daemon) program(name string) {
 	d.must("agents", "add", name, "--base", "custom", "--", "sh", "-c", `if test -n "$1"; then eval "$1"; else echo program >> $HOME/runs; exec sleep 100000; fi`, "polis")
 }
 
-// TestStartMakesAnAgentReady without its program: tasks begin at once. With --program it runs, and the tasks that wait for it
-// say so, with the two ways out.
+// TestStartMakesAnAgentReady without its program: tasks begin at once. With --program it runs, and tasks that wait for it
+// name it, and the two ways out.
 func TestStartMakesAnAgentReady(t *testing.T) {
 	d := startDaemon(t, options{})
 	d.up()

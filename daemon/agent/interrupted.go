@@ -153,12 +153,12 @@ func lostEnd(why string, at api.TaskInterruption) task.End {
 	return task.End{By: api.EndLost, Message: why, Interrupted: at}
 }
 
-// lostHint is what a person can do about a lost task, for the event of its end.
-func lostHint(t api.Task) string {
+// lostText is what a person can do about a lost task, for the event of its end.
+func lostText(t api.Task) string {
 	if t.Interrupted == "" {
 		return ""
 	}
-	return fmt.Sprintf("; polisctl tasks retry %[1]s does it again, polisctl tasks cancel %[1]s dismisses it", t.ID)
+	return fmt.Sprintf(" (polisctl tasks retry %[1]s does it again, polisctl tasks cancel %[1]s dismisses it)", t.ID)
 }
 
 // corrupt reports whether the agent is in Error because of its worktree, which a start replaces. m.mu is held.

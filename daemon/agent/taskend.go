@@ -198,7 +198,7 @@ func (m *Manager) finishTask(a *Agent, e task.End) (publish func()) {
 		m.queueMerge(a, t)
 	}
 	return func() {
-		m.publishTask(t, "task "+cmp.Or(id, "of an older polisd")+" of agent "+a.Name()+" has ended: "+t.Result+lostHint(t))
+		m.publishTask(t, "task "+cmp.Or(id, "of an older polisd")+" of agent "+a.Name()+" has ended: "+t.Result+lostText(t))
 	}
 }
 

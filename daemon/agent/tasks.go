@@ -157,7 +157,7 @@ func (m *Manager) lose(a *Agent, id, why string, at api.TaskInterruption) {
 	e.At = m.Now().UTC()
 	t, ok := m.changeTask(a, id, func(t *api.Task) { task.Finish(t, e) })
 	if ok {
-		m.publishTask(t, "task "+id+" of agent "+a.Name()+" has ended: "+t.Result+lostHint(t))
+		m.publishTask(t, "task "+id+" of agent "+a.Name()+" has ended: "+t.Result+lostText(t))
 	}
 }
 
