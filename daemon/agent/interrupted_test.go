@@ -49,7 +49,7 @@ func TestARestartDecidesAboutEachLostTaskOnce(t *testing.T) {
 	require.Equal(t, []string{other}, w.interrupted(racer, api.InterruptedPassed))
 	require.Empty(t, decided)
 
-	// What could not be asked is asked by the next polisd.
+	// The next polisd opens a question that could not be kept.
 	two := w.lostTask(t, plain)
 	w.AskLost = func(*Agent, api.Task) error { return errInjected }
 	w.restarted(plain)
