@@ -27,6 +27,20 @@ func (d *Daemon) froze(a *agent.Agent, f *api.Frozen) {
 	d.openCase(d.withRewind(patrol.BreakerCase(a.WS.Name, name, created, *f, agent.FrozenText(*f)), f))
 }
 
+// askLost opens the case of a task that was lost at a restart.
+func (d *Daemon) askLost(a *agent.Agent, t api.Task) error {
+	_, _, err := d.cases.Open(d.withRewind(patrol.TaskCase(a.WS.Name, a.Copy().CreatedAt, t), nil))
+	return err
+}
+
+// lostDecided resolves the case of a lost task.
+func (d *Daemon) lostDecided(a *agent.Agent, task, how string) {
+	name, created := a.Name(), a.Copy().CreatedAt
+	d.settleCases(func(c api.Case) bool {
+		return c.Kind == patrol.KindTask && c.Task == task && c.OfAgent(a.WS.Name, name, created)
+	}, how)
+}
+
 // withRewind adds the last checkpoint from before what a case is about, if there is one. f is the freeze of
 // a breaker, or nil.
 func (d *Daemon) withRewind(c api.Case, f *api.Frozen) api.Case {

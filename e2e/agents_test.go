@@ -132,7 +132,7 @@ func TestStartStopRunWatch(t *testing.T) {
 	a, _ := d.agent("alice")
 	require.Equal(t, api.StatusStopped, a.Status)
 	require.Zero(t, d.exec("alice", "true").code, "its sandbox is started")
-	d.must("agents", "start", "alice")
+	d.must("agents", "start", "--program", "alice")
 	require.Equal(t, "done\n", d.sh("alice", "cat result.txt"))
 }
 
@@ -241,7 +241,7 @@ func TestAnAgentsControlGroupIsNamed(t *testing.T) {
 	a := d.add("alice", "--", "sleep", "1000")
 	check := func(after string) {
 		t.Helper()
-		d.must("agents", "start", "alice")
+		d.must("agents", "start", "--program", "alice")
 		a, _ = d.agent("alice")
 		require.NotEmpty(t, a.CgroupPath, after)
 		require.NotZero(t, a.PID, after)
@@ -269,7 +269,7 @@ func TestAnAgentAndItsShimHaveOneShare(t *testing.T) {
 	d := startDaemon(t, options{})
 	d.up()
 	d.add("alice", "--cpu-weight", "50", "--", "sleep", "1000")
-	d.must("agents", "start", "alice")
+	d.must("agents", "start", "--program", "alice")
 	a, _ := d.agent("alice")
 	above := path.Dir(a.CgroupPath)
 	of := func(pid int) string {
@@ -297,7 +297,7 @@ func TestAnAgentAndItsShimHaveOneShare(t *testing.T) {
 	require.Equal(t, "100", weight(a.CgroupPath))
 	require.NoError(t, syscall.Kill(a.ShimPID, syscall.SIGKILL))
 	d.eventually("the agent is known to have failed", func() bool { a, _ = d.agent("alice"); return a.Status == api.StatusError })
-	d.must("agents", "start", "alice")
+	d.must("agents", "start", "--program", "alice")
 	a, _ = d.agent("alice")
 	require.Equal(t, above+"/supervisor", of(a.ShimPID))
 	require.Equal(t, "300", weight(above))

@@ -112,7 +112,7 @@ func TestACommandOfTheAgentsOwnIsWhatRuns(t *testing.T) {
 	d.must("agents", "run", "plan", "look", "around")
 	d.idle("plan")
 	require.Equal(t, []string{"--permission-mode", "plan", "-p", "--", "look around"}, called(d.must("agents", "watch", "plan", "-n", "500")))
-	d.must("agents", "start", "plan")
+	d.must("agents", "start", "--program", "plan")
 	d.eventually("it was started", func() bool {
 		return slices.Equal([]string{"--permission-mode", "plan"}, called(d.must("agents", "watch", "plan", "-n", "500")))
 	})
@@ -120,7 +120,7 @@ func TestACommandOfTheAgentsOwnIsWhatRuns(t *testing.T) {
 	out = d.must("agents", "add", "echo", "--", "sh", "-c", "echo arg={prompt}")
 	require.Contains(t, out, "its command is for tasks")
 	d.must("agents", "stop", "echo")
-	d.must("agents", "start", "echo")
+	d.must("agents", "start", "--program", "echo")
 	a, _ := d.agent("echo")
 	require.Equal(t, api.StatusIdle, a.Status)
 	d.must("agents", "run", "echo", "hello")
@@ -160,7 +160,7 @@ func TestAChangedBaseTypeCounts(t *testing.T) {
 	require.Equal(t, "two\n", d.sh("alice", "echo $VERSION"))
 	write("three")
 	d.must("agents", "stop", "alice")
-	d.must("agents", "start", "alice")
+	d.must("agents", "start", "--program", "alice")
 	require.Equal(t, "three start-three\n", out(), "at the next start")
 	d.write("agents.d/mine.toml", "run = 3\n")
 	d.must("agents", "run", "alice", "x")
@@ -239,7 +239,7 @@ func TestAKilledChildLeavesTheTaskAtWork(t *testing.T) {
 		a, _ = d.agent("alice")
 		require.Contains(t, a.StatusReason, "OOM_KILLED: python3 ")
 		require.Equal(t, api.OutcomeKilled, a.Task.Outcome)
-		d.must("agents", "start", "alice")
+		d.must("agents", "start", "--program", "alice")
 		d.idle("alice")
 	}
 	// A process that was killed before a task is not the reason for the task's end.
@@ -262,7 +262,7 @@ while True:
     f.seek(0)
     while f.read(1 << 20): pass
 `)
-	d.must("agents", "start", "alice")
+	d.must("agents", "start", "--program", "alice")
 	d.eventually("the event", func() bool { return len(d.eventsOf(api.EventMemoryPressure)) > 0 })
 	e := d.eventsOf(api.EventMemoryPressure)[0]
 	require.Contains(t, e.Message, "polisctl agents set alice --memory 256")

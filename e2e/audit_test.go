@@ -82,7 +82,7 @@ func TestAuditRecordsWhatAnAgentOpens(t *testing.T) {
 	require.NotEmpty(t, d.opened("alice", "create", "result.txt").Task)
 	d.must("agents", "stop", "alice")
 	require.NotNil(t, d.opened("alice", "create", "last.txt"), "what was opened while the shim stopped is recorded")
-	d.must("agents", "start", "alice")
+	d.must("agents", "start", "--program", "alice")
 	d.sh("alice", "cat main.txt")
 	d.verifiedReceipts()
 }
@@ -116,7 +116,7 @@ func TestAuditThatCannotBeStored(t *testing.T) {
 			require.NoError(t, os.Rename(filepath.Dir(dir), filepath.Dir(dir)+".moved"))
 			require.NoError(t, os.Symlink(filepath.Join(disk, "receipts"), filepath.Dir(dir)))
 			d.start()
-			d.must("agents", "start", "alice")
+			d.must("agents", "start", "--program", "alice")
 			filler := fill()
 			const many = `mkdir dir; i=0; while [ $i -lt 18000 ] && true 2>/dev/null >dir/f$i; do i=$((i+1)); done; echo $i`
 			count := strings.TrimSpace(d.sh("alice", many))

@@ -48,7 +48,7 @@ while True: time.sleep(9)' >/dev/null 2>&1 &
 setsid git branch alice-made >/dev/null 2>&1 &
 sleep 1; echo the end; touch $HOME/done; exit 7`)
 	d.exec("alice", "sh", "-c", "echo earlier > main.txt")
-	d.must("agents", "start", "alice")
+	d.must("agents", "start", "--program", "alice")
 	d.eventually("the first port", func() bool { return d.ports("alice")[4100].External != 0 })
 	d.eventually("the refusal", func() bool { return refusals(d.events("alice")) == 1 })
 

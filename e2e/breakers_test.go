@@ -40,7 +40,7 @@ func TestADeletionBreakerFreezes(t *testing.T) {
 	d.sh("wild", `git checkout -q HEAD~ && git checkout -q - && mkdir dist && echo dist > .gitignore && for i in $(seq 300); do echo > dist/$i; echo > new$i; done && rm -rf dist new*`)
 	require.Nil(t, d.waiting("wild"))
 
-	d.must("agents", "start", "wild")
+	d.must("agents", "start", "--program", "wild")
 	byTerm := d.background("agents", "exec", "wild", "--", "sh", "-c", "echo runs; exec sleep 1000")
 	byInt := d.background("agents", "exec", "wild", "--", "sh", "-c", "echo runs; exec sleep 1000")
 	byTerm.sees("runs")
@@ -93,7 +93,7 @@ func TestAFrozenAgentIsStopped(t *testing.T) {
 	d := startDaemon(t, options{config: shortPatrol + "[breakers]\ndenials = 20\n"})
 	d.up()
 	d.must("agents", "add", "wild", "--base", "custom", "--write", "ok/**", "--read", "**", "--", "sh", "-c", `mkdir ok; echo kept > ok/kept; trap 'echo later > ok/later' TERM; while :; do echo x > README.md; done 2>/dev/null`)
-	d.must("agents", "start", "wild")
+	d.must("agents", "start", "--program", "wild")
 	d.eventually("it is frozen", func() bool { return d.waiting("wild") != nil })
 	require.Contains(t, d.waiting("wild").What, "breaker denials: 21 in")
 	d.must("agents", "stop", "wild")
@@ -110,7 +110,7 @@ func TestBytesTripABreaker(t *testing.T) {
 	d := startDaemon(t, options{config: shortPatrol + "[breakers]\nwritten_mb = 64\n"})
 	d.up()
 	d.must("agents", "add", "wild", "--base", "custom", "--write", "**", "--", "sh", "-c", "while :; do dd if=/dev/zero of=big bs=1M count=16 conv=fsync 2>/dev/null; done")
-	d.must("agents", "start", "wild")
+	d.must("agents", "start", "--program", "wild")
 	d.eventually("it is frozen", func() bool { return d.waiting("wild") != nil })
 	require.Contains(t, d.waiting("wild").What, "breaker written_mb")
 	first := d.waiting("wild").Since

@@ -36,7 +36,7 @@ func TestKilledInTheMiddleOfChanges(t *testing.T) {
 					switch (seed>>(8*i) + uint64(step)) % 3 {
 					case 0:
 						d.ctl("agents", "add", name, "--base", "custom", "--port", "3000", "--", "sleep", "1000")
-						d.ctl("agents", "start", name)
+						d.ctl("agents", "start", "--program", name)
 					case 1:
 						d.ctl("ports", "add", name, "5000")
 						d.ctl("agents", "stop", name)

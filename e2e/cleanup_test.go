@@ -200,7 +200,7 @@ func TestADeadSessionIsRemovedIfItIsEphemeralAndClean(t *testing.T) {
 	}
 	dry := d.cleanup("reborn", "--dry-run")
 	require.Equal(t, api.CleanupRemove, dry.Action)
-	d.must("agents", "start", "reborn") // between detection and action
+	d.must("agents", "start", "--program", "reborn") // between detection and action
 	rep := d.patrol()
 	require.Len(t, rep.Cleanups, 2, "%+v", rep.Cleanups)
 	_, there := d.agent("clean")
@@ -209,7 +209,7 @@ func TestADeadSessionIsRemovedIfItIsEphemeralAndClean(t *testing.T) {
 		_, there := d.agent(name)
 		require.True(t, there, name)
 	}
-	d.must("agents", "start", "dirty")
+	d.must("agents", "start", "--program", "dirty")
 	b, err := os.ReadFile(filepath.Join(d.path("ws", ".polis", "worktrees", "dirty"), "unsaved.txt"))
 	require.NoError(t, err)
 	require.Equal(t, "unsaved\n", string(b))

@@ -169,7 +169,7 @@ func TestPolisdDiesWhileAnAgentStartsOrStops(t *testing.T) {
 	d.add("alice", "--port", "3000", "--", "sleep", "1000")
 	d.sh("alice", "echo kept > kept.txt")
 	stop := func() result { return d.ctl("agents", "stop", "alice") }
-	start := func() result { return d.ctl("agents", "start", "alice") }
+	start := func() result { return d.ctl("agents", "start", "--program", "alice") }
 	stopping := d.steps(stop)
 	starting := d.steps(start)
 	for _, c := range []struct {
@@ -183,7 +183,7 @@ func TestPolisdDiesWhileAnAgentStartsOrStops(t *testing.T) {
 			a, there := d.agent("alice")
 			require.True(t, there, step)
 			require.Contains(t, []api.Status{api.StatusIdle, api.StatusRunning, api.StatusStopped}, a.Status, step)
-			d.must("agents", "start", "alice")
+			d.must("agents", "start", "--program", "alice")
 			require.Equal(t, "kept\n", d.sh("alice", "cat kept.txt"), step)
 			require.NotZero(t, d.ports("alice")[3000].External, step)
 			require.Equal(t, 1, d.living(), step)

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"polis/daemon/api"
+	"polis/daemon/client"
 )
 
 // crewExit is the exit code of every busy agent. It must be reported.
@@ -71,7 +72,7 @@ func (d *daemon) hire(n int) *crew {
 	for i := range n {
 		name := fmt.Sprintf("busy%d", i)
 		d.add(name, "--port", "3000", "--", "/opt/polis-e2e/busy", "-dir", "work-"+name, "-listen", "127.0.0.1:3000", "-exit", strconv.Itoa(crewExit))
-		d.must("agents", "start", name)
+		d.startProgram(name)
 		c.names = append(c.names, name)
 	}
 	for _, name := range c.names {
@@ -91,6 +92,15 @@ func (d *daemon) hire(n int) *crew {
 		c.talking.Go(func() { c.talk(name, conn) })
 	}
 	return c
+}
+
+// startProgram starts an agent's program. An older polisctl, which some tests use, does so without --program.
+func (d *daemon) startProgram(name string) {
+	d.t.Helper()
+	c := client.New(d.path("run", "polisd.sock"))
+	defer c.Close()
+	_, err := c.Start(d.t.Context(), name)
+	require.NoError(d.t, err)
 }
 
 func echo(conn net.Conn, r *bufio.Reader, line string) (string, error) {

@@ -193,7 +193,7 @@ func TestDegradedWithoutNetwork(t *testing.T) {
 		return d.exec("erin", "curl", "-s", "--max-time", "2", "http://127.0.0.1:"+port+"/f").stdout == "served\n"
 	})
 	d.must("agents", "stop", "dave")
-	d.must("agents", "start", "dave")
+	d.must("agents", "start", "--program", "dave")
 	require.Equal(t, port, strings.TrimSpace(d.sh("dave", "echo $PORT")))
 
 	// Polisd dies and comes back; all is as it was.

@@ -17,7 +17,7 @@ func TestAnAgentStartsAgainWhateverItHasCheckedOut(t *testing.T) {
 		d.sh(name, command+" && echo x >new.txt")
 		state[name] = d.sh(name, "git status --porcelain --branch")
 		d.must("agents", "stop", name)
-		d.must("agents", "start", name)
+		d.must("agents", "start", "--program", name)
 		require.Equal(t, state[name], d.sh(name, "git status --porcelain --branch"), name)
 	}
 	d.stop()

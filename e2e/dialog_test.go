@@ -23,7 +23,7 @@ func TestAFirstStartShowsNoDialog(t *testing.T) {
 	d.write("agents.d/answered.toml", lines+"answers = [{ file = \".asks/trusted.json\", format = \"json\", at = [\"{project}\"], value = \"yes\" }]\n")
 	for name, want := range map[string]string{"asking": "Do you trust", "answered": "ready"} {
 		d.must("agents", "add", name, "--base", name)
-		d.must("agents", "start", name)
+		d.must("agents", "start", "--program", name)
 		d.eventually(name+" to begin", func() bool { return strings.Contains(d.must("agents", "watch", name), want) })
 	}
 	require.Contains(t, d.must("agents", "types", "answered"), ".asks/trusted.json: {project} = yes")

@@ -35,7 +35,7 @@ func TestACaseReachesAPerson(t *testing.T) {
 		fmt.Sprintf("command = [\"/bin/sh\", \"-c\", %q]\n", script)})
 	d.up()
 	d.must("agents", "add", "wild", "--base", "custom", "--write", "a/**", "--", "sh", "-c", "read go; while :; do echo > denied; done 2>/dev/null")
-	d.must("agents", "start", "wild")
+	d.must("agents", "start", "--program", "wild")
 	d.must("send", "wild", "go")
 	var cs []api.Case
 	d.eventually("a case is open", func() bool { cs = d.openCases(); return len(cs) == 1 })

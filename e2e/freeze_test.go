@@ -20,7 +20,7 @@ func TestAFreezeOfThePatrolIsUndoneAfterACrash(t *testing.T) {
 	d := startDaemon(t, options{failpoints: true, config: shortPatrol + "[roles.x.patrol]\non_stall = \"stop\"\n"})
 	d.up()
 	d.must("agents", "add", "quiet", "--base", "custom", "--write", "**", "--role", "x", "--", "sh", "-c", "read line; echo $line > out.txt; exec sleep 1000")
-	d.must("agents", "start", "quiet")
+	d.must("agents", "start", "--program", "quiet")
 	d.write("failpoint", "patrol:frozen")
 	d.eventually("polisd has died with the agent frozen", func() bool {
 		d.ctl("patrol", "run", "--once")
@@ -52,7 +52,7 @@ func TestThePatrolActsOnWhatIsFrozen(t *testing.T) {
 	d := startDaemon(t, options{config: shortPatrol + "[roles.x.patrol]\non_stall = \"stop\"\n"})
 	d.up()
 	d.must("agents", "add", "quiet", "--base", "custom", "--write", "**", "--role", "x", "--", "sh", "-c", `trap 'echo saved > saved.txt; exit' TERM; echo > ready.txt; while :; do read line; done`)
-	d.must("agents", "start", "quiet")
+	d.must("agents", "start", "--program", "quiet")
 	f := d.finding("quiet")
 	require.True(t, f.Done, "%+v", f)
 	a, _ := d.agent("quiet")

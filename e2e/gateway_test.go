@@ -181,7 +181,7 @@ func TestAgentsReachAModelWithoutItsKey(t *testing.T) {
 	require.NotContains(t, d.log(), secondKey)
 	d.must("agents", "stop", "ana")
 	require.NoError(t, os.Chmod(keyFile, 0o600))
-	d.must("agents", "start", "ana")
+	d.must("agents", "start", "--program", "ana")
 	require.Contains(t, d.sh("ana", askModel+`'{"model":"good-1"}'`), `"output_tokens":20`)
 	used := d.usage("agent")
 	require.Len(t, used, 1, "the other agents used nothing")

@@ -41,7 +41,7 @@ func shimWithFailpoints(t *testing.T) (config, step string) {
 func (d *daemon) upAgain(agent string) {
 	d.t.Helper()
 	d.eventually("the agent is up", func() bool {
-		d.ctl("agents", "start", agent)
+		d.ctl("agents", "start", "--program", agent)
 		return d.exec(agent, "true").code == 0
 	})
 }

@@ -166,6 +166,24 @@ func (d *daemon) write(name, text string) {
 // start runs polisd and waits until it answers.
 func (d *daemon) start() {
 	d.t.Helper()
+	d.launch()
+	require.Eventually(d.t, func() bool {
+		select {
+		case err := <-d.done:
+			d.done <- err
+			return true
+		default:
+			return d.ctl("-q", "status").code == 0
+		}
+	}, patience, 50*time.Millisecond)
+	if r := d.ctl("-q", "status"); r.code != 0 {
+		d.t.Fatalf("polisd does not answer: %s\n%s", r.stderr, d.log())
+	}
+}
+
+// launch runs polisd.
+func (d *daemon) launch() {
+	d.t.Helper()
 	log, err := os.OpenFile(d.path("polisd.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	require.NoError(d.t, err)
 	defer log.Close()
@@ -183,18 +201,6 @@ func (d *daemon) start() {
 	require.NoError(d.t, d.cmd.Start())
 	d.done = make(chan error, 1)
 	go func(cmd *exec.Cmd, done chan<- error) { done <- cmd.Wait() }(d.cmd, d.done)
-	require.Eventually(d.t, func() bool {
-		select {
-		case err := <-d.done:
-			d.done <- err
-			return true
-		default:
-			return d.ctl("-q", "status").code == 0
-		}
-	}, patience, 50*time.Millisecond)
-	if r := d.ctl("-q", "status"); r.code != 0 {
-		d.t.Fatalf("polisd does not answer: %s\n%s", r.stderr, d.log())
-	}
 }
 
 // withPasswd runs a program in a mount namespace of its own where a file is

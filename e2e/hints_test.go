@@ -195,16 +195,16 @@ func TestHintsAboutTasks(t *testing.T) {
 	d.must("agents", "stop", "bare")
 	d.trials(t,
 		tried{hint: "polisctl agents start %s", refused: "agents leftovers bare", do: []string{"agents start bare"}, then: true},
-		tried{hint: "polisctl agents start %s, or polisctl agents shell %s", refused: "agents attach bare", do: []string{"agents start bare"}},
+		tried{hint: "polisctl agents start --program %s, or polisctl agents shell %s", refused: "agents attach bare", do: []string{"agents start --program bare"}},
 	)
 	d.add("slow", "--", "sh", "-c", "{prompt}")
 	d.trials(t, tried{hint: "it continues: polisctl tasks show %s", refused: "--timeout 10s run --wait slow sleep_1000", do: []string{"tasks show slow.1"}, shows: "sleep 1000"})
 	d.add("reads", "--", "sh", "-c", "read x; exit 3")
-	d.must("agents", "start", "reads")
+	d.must("agents", "start", "--program", "reads")
 	d.add("hog", "--memory", "96", "--", "sh", "-c", "{prompt}")
 	d.must("agents", "run", "hog", "--", "exec /usr/bin/python3 -c 'x = bytearray(300 << 20)'")
 	d.eventually("it is in error", func() bool { a, _ := d.agent("hog"); return a.Status == api.StatusError })
-	d.trials(t, tried{hint: "; polisctl agents start %s brings it back with all its files", refused: "agents run hog true", do: []string{"agents start hog"}, then: true})
+	d.trials(t, tried{hint: "; polisctl agents start %s brings it back with all its files", refused: "send hog hello", do: []string{"agents start hog"}})
 }
 
 // Branches and merges.

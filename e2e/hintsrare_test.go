@@ -31,7 +31,7 @@ func TestATerminalThatReadsTooSlowlyIsDisconnected(t *testing.T) {
 	d := startDaemon(t, options{})
 	d.up()
 	d.add("loud", "--", "sh", "-c", "read x; head -c 40000000 /dev/zero | tr '\\0' 'x'; touch $HOME/printed; echo; echo the end; read y")
-	d.must("agents", "start", "loud")
+	d.must("agents", "start", "--program", "loud")
 	c := client.New(d.path("run", "polisd.sock"))
 	defer c.Close()
 	s, err := c.AttachTo(t.Context(), "loud", wire.ExecRequest{TTY: true, Rows: 24, Cols: 80})

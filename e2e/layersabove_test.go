@@ -55,7 +55,7 @@ func (d *daemon) restorable(agent, id string, do func()) {
 	d.refused(api.CodeBadState, "snapshot", "restore", id)
 	d.must("agents", "stop", agent)
 	do()
-	d.must("agents", "start", agent)
+	d.must("agents", "start", "--program", agent)
 }
 
 // Two agents with overlays above their views do what agents do: leases, rules, git, and what the

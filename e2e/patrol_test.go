@@ -106,7 +106,7 @@ func TestPatrolFindsWhatStallsOrSpins(t *testing.T) {
 		d.must(append(args, "--", "sh", "-c", script)...)
 	}
 	add("quiet", "", "exec sleep 1000")
-	d.must("agents", "start", "quiet")
+	d.must("agents", "start", "--program", "quiet")
 	dry := d.finding("quiet", "--dry-run")
 	require.Equal(t, "a dry run", dry.Skipped)
 	require.NotContains(t, d.must("--json", "events"), `"agent:patrol"`)
@@ -220,7 +220,7 @@ func TestPatrolRunsAutomatically(t *testing.T) {
 	d.up()
 	for name, script := range map[string]string{"quiet": "exec sleep 1000", "prints": "while :; do echo x; date > out.txt; sleep 0.2; done"} {
 		d.must("agents", "add", name, "--base", "custom", "--write", "**", "--", "sh", "-c", script)
-		d.must("agents", "start", name)
+		d.must("agents", "start", "--program", name)
 	}
 	d.eventually("the quiet one is found", func() bool { return strings.Contains(d.must("--json", "events"), `agent quiet: stalled`) })
 	require.NotRegexp(t, "agent prints: (stalled|spinning)", d.must("--json", "events"))
@@ -271,7 +271,7 @@ func TestCasesOutliveTheDaemon(t *testing.T) {
 	d := startDaemon(t, options{config: shortPatrol})
 	d.up()
 	d.must("agents", "add", "quiet", "--base", "custom", "--write", "**", "--", "sh", "-c", "read line; echo more; exec sleep 1000")
-	d.must("agents", "start", "quiet")
+	d.must("agents", "start", "--program", "quiet")
 	d.finding("quiet")
 	before := d.openCases()
 	require.Len(t, before, 1)
@@ -292,7 +292,7 @@ func TestCasesOutliveTheDaemon(t *testing.T) {
 	require.True(t, before[0].AgentCreated.Equal(a.CreatedAt))
 	d.must("agents", "remove", "--force", "quiet")
 	d.must("agents", "add", "quiet", "--base", "custom", "--write", "**", "--", "sh", "-c", "exec sleep 1000")
-	d.must("agents", "start", "quiet")
+	d.must("agents", "start", "--program", "quiet")
 	d.finding("quiet")
 	after := d.openCases()
 	require.Len(t, after, 1)

@@ -31,7 +31,7 @@ func BenchmarkPatrol(b *testing.B) {
 	for i := range n {
 		name := fmt.Sprintf("busy%d", i)
 		d.must("agents", "add", name, "--base", "custom", "--write", "**", "--force", "--", "sh", "-c", "exec sleep 100000")
-		d.must("agents", "start", name)
+		d.must("agents", "start", "--program", name)
 	}
 	d.benchDeaths(b, 10)
 	d.benchBreaker(b, 20)
@@ -127,7 +127,7 @@ func (d *daemon) benchDeaths(b *testing.B, times int) {
 // the order to freeze, and until all processes are frozen.
 func (d *daemon) benchBreaker(b *testing.B, times int) {
 	d.must("agents", "add", "wild", "--base", "custom", "--write", "ok/**", "--force", "--", "sh", "-c", "for i in 1 2 3 4; do while :; do echo > denied; done 2>/dev/null & done; wait")
-	d.must("agents", "start", "wild")
+	d.must("agents", "start", "--program", "wild")
 	var decided, frozen []time.Duration
 	for n := range times {
 		d.eventually("it is frozen", func() bool { return len(d.eventsOf(api.EventFrozen)) > n })

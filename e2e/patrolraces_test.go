@@ -74,7 +74,7 @@ func TestWhatChangesWhileThePatrolDecidesCounts(t *testing.T) {
 
 	d.temp("reborn")
 	d.shimDies("reborn")
-	got := d.during("cleanup:measured", "reborn", func() { d.must("agents", "start", "reborn") })
+	got := d.during("cleanup:measured", "reborn", func() { d.must("agents", "start", "--program", "reborn") })
 	require.Equal(t, api.CleanupRemove, got.Action, "it was clean")
 	require.False(t, got.Done)
 	require.Contains(t, got.Skipped, "is not what it was")

@@ -49,10 +49,10 @@ func TestAStartRestoresAllButWhatIsCorrupt(t *testing.T) {
 			require.Contains(t, a.StatusReason, string(api.CodeWorktreeCorrupt))
 			require.Equal(t, "precious\n", readFile(polis("worktrees", name, "new.txt")), "nothing of it is touched")
 		}
-		d.must("agents", "start", "whole")
+		d.must("agents", "start", "--program", "whole")
 		require.Equal(t, "precious\n", d.sh("whole", "cat new.txt"))
 	}
-	d.must("agents", "start", "nogit")
+	d.must("agents", "start", "--program", "nogit")
 	require.Equal(t, "one\ntwo\nthree\n", d.sh("nogit", "cat main.txt"))
 	d.must("agents", "remove", "elsewhere", "--force")
 	for _, name := range []string{"nogit", "elsewhere"} {

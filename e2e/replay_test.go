@@ -104,7 +104,7 @@ func TestATaskIsReplayedWithoutItsModel(t *testing.T) {
 	require.Error(t, d.signal(syscall.SIGKILL))
 	d.start()
 	d.must("agents", "stop", "again")
-	d.must("agents", "start", "again")
+	d.must("agents", "start", "--program", "again")
 	require.Contains(t, d.sh("again", `curl -sS "$ANTHROPIC_BASE_URL/v1/messages" -d '{"model":"good-1","messages":[{"role":"user","content":"hello"}]}'`), "MODEL_REPLAY_DIFFERS")
 	require.NotZero(t, d.exec("again", "curl", "-sS", "--max-time", "5", url).code)
 	require.Equal(t, int64(6), asked.Load())

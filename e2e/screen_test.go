@@ -24,7 +24,7 @@ func TestAScreenIsShownAsItIs(t *testing.T) {
 	d := startDaemon(t, options{})
 	project := d.up()
 	d.add("alice", "--", "sh", "-c", "stty -echo; echo before; "+fullScreen)
-	d.must("agents", "start", "alice")
+	d.must("agents", "start", "--program", "alice")
 	want := "\n\n Do you want to make this edit?\n\n   1. Yes\n"
 	d.eventually("the screen", func() bool { return d.must("agents", "watch", "alice") == want })
 	require.Contains(t, d.must("--json", "agents", "watch", "alice"), `"line":" Do you want to make this edit?"`)
@@ -79,7 +79,7 @@ func TestWatchShowsALineAtOnce(t *testing.T) {
 	d := startDaemon(t, options{})
 	d.up()
 	d.add("alice", "--", "sh", "-c", `stty -echo; echo ready; while read line; do date +%s%N; done`)
-	d.must("agents", "start", "alice")
+	d.must("agents", "start", "--program", "alice")
 	out := d.follow("agents", "watch", "-f", "alice")
 	d.eventually("its terminal does not echo", func() bool { return out.text() == "ready\n" })
 	said := func() []string { return strings.Fields(out.text())[1:] }
@@ -106,7 +106,7 @@ func TestAFloodOfSequencesIsBounded(t *testing.T) {
 	d := startDaemon(t, options{config: "[limits]\nlog_mb = 1\n"})
 	d.up()
 	d.add("alice", "--", "sh", "-c", `head -c 4000000 /dev/urandom; printf '\030\033c\033[65535b\033[65535I\033[65535;65535H%s' end; sleep 1000`)
-	d.must("agents", "start", "alice")
+	d.must("agents", "start", "--program", "alice")
 	d.eventually("the end of it", func() bool { return strings.Contains(d.must("agents", "watch", "alice"), "end") })
 	for _, b := range []byte(d.must("agents", "watch", "alice")) {
 		require.True(t, b >= 0x20 && b != 0x7f || b == '\n', "%#x", b)

@@ -27,7 +27,7 @@ func TestSendReportsWhetherTheProgramReads(t *testing.T) {
 		"goodbye":    {`read answer; exit 0`, "", ""},
 	} {
 		d.add(name, "--", "sh", "-c", c.script)
-		d.must("agents", "start", name)
+		d.must("agents", "start", "--program", name)
 		if strings.Contains(c.script, "ready") {
 			d.eventually(name+" to be ready", func() bool { return strings.Contains(d.must("agents", "watch", name), "ready") })
 		}

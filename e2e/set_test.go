@@ -21,7 +21,7 @@ func TestRulesOfALivingAgentCountAtOnce(t *testing.T) {
 		exec 3<secret/key.txt
 		while ! test -e go; do sleep 0.05; done
 		cat <&3 && echo "it was read"; echo told > said`)
-	d.must("agents", "start", "alice")
+	d.must("agents", "start", "--program", "alice")
 	require.NotEmpty(t, d.sh("alice", "cat secret/key.txt; echo x >> main.txt"))
 
 	if d.topMount("alice") == "overlay" {
@@ -79,7 +79,7 @@ func (d *daemon) rulesAboveTheView(agent string) {
 		require.Contains(d.t, r.stderr, "Permission denied", change)
 	}
 	d.must("agents", "stop", agent)
-	d.must("agents", "start", agent)
+	d.must("agents", "start", "--program", agent)
 	require.Equal(d.t, "fuse.polis", d.topMount(agent))
 	require.Contains(d.t, d.exec(agent, "cat", "secret/key.txt").stderr, "Permission denied")
 }
@@ -119,7 +119,7 @@ func TestLimitsOfALivingAgentCountAtOnce(t *testing.T) {
 	require.NotContains(t, forks(), "ork")
 	d.must("agents", "stop", "alice")
 	d.must("agents", "set", "alice", "--pids", "32")
-	d.must("agents", "start", "alice")
+	d.must("agents", "start", "--program", "alice")
 	require.Contains(t, forks(), "ork", "set while it was stopped")
 }
 
@@ -129,7 +129,7 @@ func TestAMemoryLimitBelowUseIsRefused(t *testing.T) {
 	d := startDaemon(t, options{})
 	d.up()
 	d.must("agents", "add", "alice", "--base", "custom", "--memory", "256", "--", "python3", "-c", "x = bytearray(120 << 20); print('full', flush=True); import time; time.sleep(600)")
-	d.must("agents", "start", "alice")
+	d.must("agents", "start", "--program", "alice")
 	d.eventually("the memory is in use", func() bool { return strings.Contains(d.must("agents", "watch", "alice"), "full") })
 	e := d.refused(api.CodeLimitBelowUse, "agents", "set", "alice", "--memory", "64")
 	require.Greater(t, e.Details["used_bytes"], float64(120<<20))

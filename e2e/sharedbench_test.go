@@ -97,7 +97,7 @@ func shared(d *daemon, src, layers string) {
 		name := fmt.Sprintf("reader%d", i)
 		read = append(read, took(func() { d.add(name, "--read-only") }))
 		d.must("agents", "stop", name)
-		again = append(again, took(func() { d.must("agents", "start", name) }))
+		again = append(again, took(func() { d.must("agents", "start", "--program", name) }))
 	}
 	row("agents add --read-only; start of one that exists", "%v %v", median(read), median(again))
 	d.sh("agent1", "git ls-files | head -100 | while read f; do echo more >> $f; done")

@@ -73,7 +73,7 @@ func (d *daemon) manyFiles(a, dir string, files int) {
 		require.NoError(d.t, err)
 		require.NoError(d.t, f.Close())
 	}
-	d.must("agents", "start", a)
+	d.must("agents", "start", "--program", a)
 }
 
 func TestAnIdleShimGivesTheMemoryOfAWalkBack(t *testing.T) {

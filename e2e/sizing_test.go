@@ -23,7 +23,7 @@ func TestReadyAfterAdoption(t *testing.T) {
 	d.up()
 	for _, name := range []string{"alice", "bob"} {
 		d.add(name, "--", "sleep", "77777")
-		d.must("agents", "start", name)
+		d.must("agents", "start", "--program", name)
 	}
 	took := d.untilReady()
 	for _, name := range []string{"alice", "bob"} {
@@ -102,7 +102,7 @@ func BenchmarkSizing(b *testing.B) {
 			name := fmt.Sprintf("agent%d", n)
 			began := time.Now()
 			d.add(name, "--force", "--", "sleep", "77777")
-			d.must("agents", "start", name)
+			d.must("agents", "start", "--program", name)
 			add = append(add, time.Since(began))
 		}
 		time.Sleep(5 * time.Second)

@@ -58,7 +58,7 @@ func TestAFullDiskRefusesChangesAndLosesNothing(t *testing.T) {
 	state := filepath.Join(ws, ".polis", "state.json")
 	stop := filepath.Join(ws, ".polis", "homes", "alice", "stop")
 	d.add("alice", "--", "sh", "-c", "while ! test -e $HOME/stop; do sleep 0.05; done; exit 7")
-	d.must("agents", "start", "alice")
+	d.must("agents", "start", "--program", "alice")
 	require.NoError(t, os.WriteFile(stop+"-not", nil, 0o644))
 	before := readFile(state)
 	filler := fill()
@@ -107,7 +107,7 @@ func TestACorruptStateIsRenamedAndRebuilt(t *testing.T) {
 	d.up()
 	state := d.path("ws", ".polis", "state.json")
 	d.add("alice", "--role", "docs", "--memory", "200", "--port", "3000", "--branch", "topic", "--", "sleep", "1000")
-	d.must("agents", "start", "alice")
+	d.must("agents", "start", "--program", "alice")
 	external := d.ports("alice")[3000].External
 	d.add("carol")
 	d.sh("carol", "echo unsaved > work.txt")
@@ -192,7 +192,7 @@ func TestADamagedRuleDoesNotWidenRights(t *testing.T) {
 	if d.topMount("alice") == "overlay" {
 		// "Files of the base tree are hidden from the next start" (docs/view.md, With the overlay above the view).
 		d.must("agents", "stop", "alice")
-		d.must("agents", "start", "alice")
+		d.must("agents", "start", "--program", "alice")
 	}
 	refused := func(why string) {
 		t.Helper()
@@ -210,7 +210,7 @@ func TestADamagedRuleDoesNotWidenRights(t *testing.T) {
 	flip(state)
 	d.start()
 	require.Contains(t, d.warnings(), "STATE_CORRUPT")
-	d.must("agents", "start", "alice")
+	d.must("agents", "start", "--program", "alice")
 	refused("the state before knows the rules")
 	require.Equal(t, "one\ntwo\nthree\n", d.sh("alice", "cat main.txt"))
 
@@ -218,7 +218,7 @@ func TestADamagedRuleDoesNotWidenRights(t *testing.T) {
 	flip(state)
 	flip(state + ".old")
 	d.start()
-	d.must("agents", "start", "alice")
+	d.must("agents", "start", "--program", "alice")
 	refused("nobody knows the rules")
 	require.Contains(t, d.exec("alice", "cat", "main.txt").stderr, "Permission denied")
 	d.must("agents", "set", "alice", "--read", "**", "--write", "**", "--deny", "secret/**")

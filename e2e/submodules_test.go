@@ -109,7 +109,7 @@ func TestEmptySubmodulesAreSaid(t *testing.T) {
 	git(t, project, "-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init", "--recursive")
 	d.giveAway(project)
 	d.must("agents", "stop", "alice")
-	d.must("agents", "start", "alice")
+	d.must("agents", "start", "--program", "alice")
 	require.Equal(t, "lib\n", d.sh("alice", "cat lib/lib.txt; test -z \"$(git status --porcelain)\""))
 	require.NotContains(t, d.ctl("up", "--repo", project, d.path("ws")).String(), "empty")
 }
@@ -148,7 +148,7 @@ cd lib/deep && git rev-parse --show-toplevel | grep -q 'lib$'`), name)
 	require.Equal(t, "x\n", d.sh("second", "git -C lib log -1 --format=%s"))
 	d.must("agents", "remove", "alice", "--force")
 	d.must("restore", "alice")
-	d.must("agents", "start", "alice")
+	d.must("agents", "start", "--program", "alice")
 	require.Equal(t, "x\n", d.sh("alice", "git -C lib log -1 --format=%s; git -C lib checkout -q main 2>/dev/null || git -C lib checkout -q HEAD~1; git -C lib fsck"))
 
 	d.add("bob")
@@ -187,11 +187,11 @@ git -C vendored status --porcelain; readlink vendored/link; git -C lib rev-parse
 	decode(t, d.must("--json", "agents", "remove", "alice", "--force"), &gone)
 	require.NotEmpty(t, gone.Trash)
 	d.must("restore", "alice")
-	d.must("agents", "start", "alice")
+	d.must("agents", "start", "--program", "alice")
 	require.Equal(t, want, at("alice"))
 	d.must("discard", "alice", "--yes")
 	d.must("restore", "alice", "--as", "again")
-	d.must("agents", "start", "again")
+	d.must("agents", "start", "--program", "again")
 	require.Equal(t, named("again"), at("again"))
 
 	// What is saved expires with its ref.

@@ -145,7 +145,7 @@ func TestAttachDetachAndSendToAnAgentsTerminal(t *testing.T) {
 	project := d.up()
 	d.add("alice", "--", "sh", "-c", `test -t 0 && stty -echo && echo "has a terminal"; while read line; do echo "got $line"; done`)
 	d.refused(api.CodeBadState, "send", "alice", "hello")
-	d.must("agents", "start", "alice")
+	d.must("agents", "start", "--program", "alice")
 	term := d.terminal(project)
 	outside, modes := term.says(place), term.says("stty -g")
 	term.types("polisctl agents attach alice\r")
@@ -190,7 +190,7 @@ func TestSendAndBroadcast(t *testing.T) {
 		d.add(name, "--", "sh", "-c", loop)
 	}
 	d.add("deaf", "--", "sleep", "1000")
-	d.must("agents", "start", "alice", "deaf")
+	d.must("agents", "start", "--program", "alice", "deaf")
 	d.must("agents", "run", "bob", "the task")
 	d.must("send", "bob", "--", "-x 'quoted' $HOME")
 	d.eventually("the answer", func() bool {

@@ -229,7 +229,7 @@ func TestACheckpointDoesNotResetABreaker(t *testing.T) {
 	d.must("agents", "add", "wild", "--base", "custom", "--write", "**", "--role", "x", "--", "sh", "-c", "read go; rm many/1*; read go; rm -rf many; exec sleep 1000")
 	d.sh("wild", `mkdir -p many && for i in $(seq 100 159) $(seq 200 259); do echo $i >many/$i; done && git add -A && git commit -qm many`)
 	before := d.checkpoint("wild")
-	d.must("agents", "start", "wild")
+	d.must("agents", "start", "--program", "wild")
 	d.must("send", "wild", "go")
 	a, _ := d.agent("wild")
 	d.eventually("60 are deleted", func() bool { return len(glob(filepath.Join(a.WorktreePath, "many", "*"))) == 60 })

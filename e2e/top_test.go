@@ -23,7 +23,7 @@ if os.fork() == 0:
     while True: pass
 while True: open("scratch.txt", "w").write("x" * 100000)
 `)
-	d.must("agents", "start", "busy")
+	d.must("agents", "start", "--program", "busy")
 	type sample struct {
 		api.Top
 		Rates map[string]map[string]float64

@@ -32,9 +32,9 @@ func TestAllAgentsTogetherAreLimited(t *testing.T) {
 	require.Contains(t, out, "ork", "160 processes, 80 in each")
 	d.endSleeps("600")
 
-	d.must("agents", "start", "alice")
+	d.must("agents", "start", "--program", "alice")
 	d.eventually("the memory is in use", func() bool { return strings.Contains(d.must("agents", "watch", "alice"), "full") })
-	d.must("agents", "start", "bob")
+	d.must("agents", "start", "--program", "bob")
 	d.eventually("one of them is killed", func() bool {
 		a, _ := d.agent("alice")
 		b, _ := d.agent("bob")
@@ -53,7 +53,7 @@ func TestAllAgentsTogetherAreLimited(t *testing.T) {
 	require.NoError(t, d.cmd.Process.Signal(syscall.SIGHUP))
 	d.eventually("the configuration is read", func() bool { return strings.Contains(d.log(), "configuration was read again") })
 	for _, name := range []string{"alice", "bob"} {
-		d.must("agents", "start", name)
+		d.must("agents", "start", "--program", name)
 		d.eventually("its memory is in use", func() bool { return strings.Count(d.must("agents", "watch", name), "full") > 0 })
 	}
 	for _, name := range []string{"alice", "bob"} {

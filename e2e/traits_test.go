@@ -37,7 +37,7 @@ func TestAiderAndKiroGetTheirCommandLines(t *testing.T) {
 			} else {
 				d.refused(api.CodeBadRequest, "run", "--wait", "--model", "m1", name, "--", "- one")
 			}
-			d.must("agents", "start", name)
+			d.must("agents", "start", "--program", name)
 			d.eventually("it was started", func() bool { return strings.Join(given(), " ") == strings.Join(c.start, " ") })
 			d.must("agents", "remove", name, "--force")
 		})

@@ -156,7 +156,7 @@ func TestScreenInATerminal(t *testing.T) {
 
 	// A frozen agent and its case: thawed, and stopped when it is frozen again.
 	d.must("agents", "add", "wild", "--base", "custom", "--write", "ok/**", "--", "sh", "-c", "while :; do echo > denied; done 2>/dev/null")
-	d.must("agents", "start", "wild")
+	d.must("agents", "start", "--program", "wild")
 	p.shows(`wild +frozen`, `1 case \(C\)`)
 	p.key("C")
 	p.shows(`> case-1 .* pending +wild +breaker`, `now frozen`, `breaker denials: 21 in`)

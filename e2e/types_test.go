@@ -154,10 +154,10 @@ func TestFilesOfTheOwnersHome(t *testing.T) {
 	put("fixed", "second")
 	put("copy", "newer")
 	d.must("agents", "stop", "one")
-	d.must("agents", "start", "one")
+	d.must("agents", "start", "--program", "one")
 	require.Equal(t, "secondchanged-by-one\n", d.sh("one", "cd ~/"+rel+" && cat fixed copy"))
 	d.must("agents", "stop", "two")
-	d.must("agents", "start", "two")
+	d.must("agents", "start", "--program", "two")
 	require.Equal(t, "newer", d.sh("two", "cat ~/"+rel+"/copy"))
 	require.Equal(t, "newer", readFile(filepath.Join(own, "copy")))
 }

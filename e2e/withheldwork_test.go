@@ -99,7 +99,7 @@ func TestRulesForReadingThatComeLater(t *testing.T) {
 	require.Contains(t, text, "next start")
 	d.sh("bob", ident+"echo b > b.txt; git add b.txt; git commit -qm b; git cat-file -e "+id)
 	d.must("agents", "stop", "bob")
-	d.must("agents", "start", "bob")
+	d.must("agents", "start", "--program", "bob")
 	require.NotZero(t, d.exec("bob", "git", "cat-file", "-p", id).code)
 	d.sh("bob", ident+"echo c > c.txt; git add -A; git commit -qm c; test -z \"$(git status --porcelain)\"")
 	d.must("maintenance", "--now")

@@ -136,6 +136,9 @@ func agentTable(p *page, agents []api.Agent) {
 		if g.Task != nil && len(g.Task.Elsewhere) > 0 {
 			p.line("%s: %s", g.Name, clean(api.BranchesText(g.Task.Elsewhere)))
 		}
+		if text := agentWaits(g); text != "" {
+			p.line("%s", text)
+		}
 		if g.Waiting != nil {
 			p.line("%s", waitingText(p, g.Name, g.Waiting))
 		}

@@ -7,17 +7,49 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/client"
+	"polis/daemon/shim/wire"
 )
 
 func (a *app) startCmd() *cobra.Command {
-	var force bool
-	cmd := a.powerCmd("start", "Start agents", "starting agent ", func(c *client.Client, ctx context.Context, name string) (api.Agent, error) {
-		if force {
-			return c.ForceStart(ctx, name)
+	var force, program, attach bool
+	cmd := a.powerCmd("start", "Make agents ready", "starting agent ", func(c *client.Client, ctx context.Context, name string) (api.Agent, error) {
+		start := c.BringUp
+		switch {
+		case program && force:
+			start = c.ForceStart
+		case program:
+			start = c.Start
+		case force:
+			start = c.ForceBringUp
 		}
-		return c.Start(ctx, name)
+		return start(ctx, name)
 	})
+	cmd.Long = `Make agents ready: view, sandbox and ports. Without a NAME, all agents. An agent that
+is ready is Idle; tasks that wait begin. An agent that is up stays as it is.
+
+With --program the interactive program of each agent is started, too, in a terminal of
+its own, which polisctl agents attach shows. While it runs, tasks wait. With --attach
+this terminal is attached to it. If you detach or close the terminal, the program
+continues; polisctl agents stop ends it.`
+	cmd.Example = `  polisctl agents start claude && polisctl run claude "make the tests pass"
+  polisctl agents start --attach claude`
 	cmd.Flags().BoolVarP(&force, "force", "f", false, "start the agents even if the machine has no room for them")
+	cmd.Flags().BoolVarP(&program, "program", "p", false, "start the program of each agent, too")
+	cmd.Flags().BoolVar(&attach, "attach", false, "start the program of the agent, and attach to it")
+	ready := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, names []string) error {
+		if !attach {
+			return ready(cmd, names)
+		}
+		if len(names) != 1 || a.json || a.quiet {
+			return usagef("%s --attach takes the NAME of one agent, and neither --json nor --quiet", cmd.CommandPath())
+		}
+		program = true
+		if err := ready(cmd, names); err != nil {
+			return err
+		}
+		return a.enter(cmd, names[0], ttyFlags{}, wire.ExecRequest{}, (*client.Client).AttachTo)
+	}
 	return cmd
 }
 
@@ -73,7 +105,14 @@ func (a *app) showPowered(one bool, done []api.Agent, err error) error {
 	v := agentsView(done)
 	v.human = func(p *page) {
 		for _, g := range done {
-			p.line("agent %s is %s", g.Name, g.Status)
+			state := string(g.Status)
+			if g.Status == api.StatusIdle {
+				state += ", ready for a task"
+			}
+			p.line("agent %s is %s", g.Name, state)
+			if text := agentWaits(g); text != "" {
+				p.line("%s", text)
+			}
 		}
 		if len(done) == 0 {
 			p.line("no agents")

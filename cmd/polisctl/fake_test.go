@@ -412,7 +412,12 @@ func (f *fake) power(s api.Status) func(http.ResponseWriter, *http.Request, api.
 		take[struct{}](f, r)
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		if g.Status == s {
+		s := s
+		if ready := r.URL.Query().Get("idle") != ""; ready && g.Status == api.StatusRunning {
+			s = g.Status
+		} else if ready {
+			s = api.StatusIdle
+		} else if g.Status == s {
 			refuse(w, api.Errorf(api.CodeBadState, "agent %s is already %s", g.Name, s))
 			return
 		}

@@ -29,7 +29,8 @@ func (a *app) runTaskCmd() *cobra.Command {
 		Long: `Give the agent NAME a task in words. If the agent does not exist, it is added, with
 the base type of --base, or with the type called NAME. With --base and without
 --name, the agent has the name of its type, and all words are the PROMPT. If the
-agent works on another task, this one waits for its turn.
+agent works on another task, this one waits for its turn. An agent that is stopped or in
+state Error is brought up first.
 
 The words of PROMPT are joined by spaces; - reads it from standard input, --file
 from a file. Words that start with '-' come after --.
@@ -92,7 +93,7 @@ that the task committed is on another branch than HEAD.`,
 		}
 		return a.show(view{json: task, names: []string{task.ID}, human: func(p *page) {
 			if task.State == api.TaskQueued {
-				p.line("task %s waits for its turn", task.ID)
+				p.line("%s", turnText(task))
 				return
 			}
 			p.line("task %s has begun; see polisctl agents watch -f %s, polisctl tasks show %s", task.ID, task.Agent, task.ID)

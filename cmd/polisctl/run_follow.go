@@ -91,7 +91,12 @@ func (a *app) awaitTurn(ctx context.Context, c *client.Client, t api.Task) (api.
 	}
 	p := a.progress("task " + t.ID + " waits for its turn")
 	defer p.done()
+	said := ""
 	for t.State == api.TaskQueued {
+		if text := turnText(t); t.Waits != nil && text != said {
+			said = text
+			p.step(text)
+		}
 		if !pause.For(ctx, turnPoll) {
 			return t, context.Cause(ctx)
 		}

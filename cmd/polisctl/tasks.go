@@ -44,6 +44,7 @@ func tasksPage(p *page, tasks []api.Task) {
 		rows = append(rows, withModels(models, t.Models, []cell{{text: t.ID}, {text: t.Time.Local().Format(time.DateTime)}, {text: took}, result, {text: firstLine(t.Prompt, 80)}}))
 	}
 	p.table("no tasks", modelHeads(models, "ID", "TIME", "TOOK", "RESULT", "PROMPT"), rows)
+	waitsPage(p, tasks)
 }
 
 // firstLine is the first line of a text, cut to so many characters.

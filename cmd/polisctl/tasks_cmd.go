@@ -34,7 +34,12 @@ func (a *app) tasksCmd() *cobra.Command {
 A task ends once: when its program ends, when its agent reports it (polisctl done)
 or when a person ends it. Its result is then merged, conflict, check failed,
 uncommitted, nothing to merge, failed, killed, stopped, cancelled, lost, or waiting
-while its branch waits to be merged.`,
+while its branch waits to be merged.
+
+A task is lost if its program ended together with polisd, the machine or its sandbox.
+Tasks that were queued behind it begin when it is retried (polisctl tasks retry) or
+dismissed (polisctl tasks cancel); on_restart of [tasks] in polisd.toml can have polisd
+retry it. The list says what queued tasks wait for.`,
 		Args:              takes(0, 1, "the NAME of an agent"),
 		ValidArgsFunction: a.completeAgents,
 	}
@@ -153,6 +158,12 @@ func taskPage(p *page, t api.Task, stat string) {
 	if t.RetryOf != "" {
 		field("retry of", "%s", t.RetryOf)
 	}
+	if t.Waits != nil {
+		field("waits", "%s", t.Waits.Text())
+	}
+	if t.Interrupted != "" {
+		field("lost", "polisctl tasks retry %[1]s does it again, polisctl tasks cancel %[1]s dismisses it", t.ID)
+	}
 	if t.Began != nil {
 		field("began", "%s", t.Began.Local().Format(time.DateTime))
 	}
@@ -222,36 +233,6 @@ func taskPage(p *page, t api.Task, stat string) {
 		p.line("")
 		p.text(stat)
 	}
-}
-
-// taskVerb is a verb that does something to one task.
-func (a *app) taskVerb(use, short, long string, do func(*client.Client, context.Context, string) (api.Task, error)) *cobra.Command {
-	return &cobra.Command{
-		Use: use, Short: short, Long: long,
-		Args: takes(1, 1, "the ID of a task"), ValidArgsFunction: a.completeTasks,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkText("ID", args[0], maxText); err != nil {
-				return err
-			}
-			return a.call(cmd, longCall, func(ctx context.Context, c *client.Client) error {
-				t, err := do(c, ctx, args[0])
-				if err != nil {
-					return err
-				}
-				return a.show(view{json: t, names: []string{t.ID}, human: func(p *page) { p.line("task %s is %s", t.ID, t.Result) }})
-			})
-		},
-	}
-}
-
-func (a *app) taskCancelCmd() *cobra.Command {
-	return a.taskVerb("cancel ID", "End a task that runs, or drop one that waits",
-		"End a task that runs: its program gets SIGTERM, and SIGKILL 10 seconds later.\nThe agent and its work stay; the branch is not merged. A task that waits for\nits turn is dropped.", (*client.Client).CancelTask)
-}
-
-func (a *app) taskRetryCmd() *cobra.Command {
-	return a.taskVerb("retry ID", "Give a task to its agent again",
-		"Give the prompt of a task that has ended to its agent again, as a new task.\nIf the agent works on another task, the new one waits for its turn.", (*client.Client).RetryTask)
 }
 
 // endLine is what polisctl run ends with: "claude.3 ended 0 in 41s, 2 commits, merged as 2a89de9".

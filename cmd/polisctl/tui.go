@@ -36,7 +36,7 @@ Keys:
   t  tasks       L  locks       o  leftovers       O  end the leftovers
   a  attach      S  shell       c  commit uncommitted changes
   m              merge          u  undo: revert the merge
-  D              discard        s  start           x  stop
+  D              discard        s  make ready      x  stop
   i              send a line to a running agent, give a task to another one
   b              send a line to all running agents
   r              reload         ?  help            q  quit

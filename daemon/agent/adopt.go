@@ -61,7 +61,7 @@ func (m *Manager) revive(ctx context.Context, a *Agent, rep *Report) {
 	reason := ""
 	if st == api.StatusRunning {
 		reason = "restored; its command ended with the daemon's stop and is not run again"
-		if e := m.loseTask(a, "polisd was stopped"); e.Exit != nil {
+		if e := m.loseTask(a, "polisd was stopped", api.InterruptedNew); e.Exit != nil {
 			reason = fmt.Sprintf("restored; its command had ended with exit code %d", *e.Exit)
 		}
 	}
@@ -91,6 +91,7 @@ func (m *Manager) adopt(ctx context.Context, a *Agent) error {
 	}
 	group := m.group(a)
 	m.knowTask(a, st)
+	m.sinceOf(a, st)
 	m.adoptPorts(a, st)
 	m.mu.Lock()
 	a.Kept.CgroupPath = group

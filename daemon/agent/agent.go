@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"polis/daemon/api"
 	"polis/daemon/config"
@@ -62,6 +63,8 @@ type Agent struct {
 	Type config.BaseType
 
 	Kept store.Agent
+	// programSince is when its program, or that of its task, was started; zero if that is not known.
+	programSince time.Time
 	// Network is the result of the network resource, for the shim's spec.
 	Network Network
 	// Identity is that of the owner's commits in the project; what is not known is empty.

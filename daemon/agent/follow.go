@@ -79,7 +79,7 @@ func (m *Manager) reapShim(ctx context.Context, a *Agent, gen uint64) {
 	hung := a.hung
 	a.hung = ""
 	m.mu.Unlock()
-	if stale {
+	if stale || m.halted(ctx) { // a machine that goes down ends both; the next polisd restores it
 		return
 	}
 	reason := "its shim died"
@@ -90,13 +90,14 @@ func (m *Manager) reapShim(ctx context.Context, a *Agent, gen uint64) {
 		reason += ": " + said
 	}
 	m.Log.Error("shim died", "agent", a.Name(), "reason", reason)
-	m.loseTask(a, reason)
+	m.loseTask(a, reason, api.InterruptedNew)
 	ctx, cancel := context.WithTimeout(ctx, undoTime)
 	defer cancel()
 	if err := m.takeDown(ctx, a); err != nil {
 		m.Log.Error("dead shim not cleared up", "agent", a.Name(), "err", err)
 	}
 	m.setStatus(a, api.StatusError, reason+"; polisctl agents start "+a.Name()+" brings it back with all its files")
+	m.keepLost(a)
 }
 
 // hear processes one event and saves the cursor, so that the next daemon continues after it. An

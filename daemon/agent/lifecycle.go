@@ -37,9 +37,9 @@ func (m *Manager) start(ctx context.Context, a *Agent, force bool) error {
 	}
 	m.renewType(ctx, a)
 	cmd := a.Type.StartWith(a.Kept.Command, m.roleModel(a))
-	m.loseTask(a, "its agent was started again") // normally there is none
+	m.loseTask(a, "its agent was started again", api.InterruptedKept) // normally there is none
 	if len(cmd) == 0 {
-		return m.ensureUp(ctx, a, force)
+		return m.ready(ctx, a, force)
 	}
 	if err := m.raise(ctx, a, force); err != nil {
 		return err
@@ -47,8 +47,8 @@ func (m *Manager) start(ctx context.Context, a *Agent, force bool) error {
 	return m.runMain(ctx, a, nil, wire.StartRequest{Command: cmd, TTY: true})
 }
 
-// BringUp starts a stopped agent's sandbox and runs nothing in it. It does nothing for an agent
-// that is up.
+// BringUp starts the sandbox of an agent that is Stopped or in Error, and not its program. Tasks that wait
+// begin. It changes nothing for an agent that is up.
 func (m *Manager) BringUp(ctx context.Context, name string, force bool) (api.Agent, error) {
 	a, err := m.findFor(ctx, name, verbStart)
 	if err != nil {
@@ -58,10 +58,22 @@ func (m *Manager) BringUp(ctx context.Context, name string, force bool) (api.Age
 	if err := m.writable(a); err != nil {
 		return api.Agent{}, err
 	}
-	if err := m.ensureUp(ctx, a, force); err != nil {
+	if a.status(m) != api.StatusRunning {
+		m.renewType(ctx, a)
+	}
+	if err := m.ready(ctx, a, force); err != nil {
 		return api.Agent{}, err
 	}
 	return m.live(ctx, a), nil
+}
+
+// ready is ensureUp; tasks that wait begin. a.op is held.
+func (m *Manager) ready(ctx context.Context, a *Agent, force bool) error {
+	err := m.ensureUp(ctx, a, force)
+	if err == nil {
+		m.next(a, false)
+	}
+	return err
 }
 
 func (a *Agent) status(m *Manager) api.Status {
@@ -152,8 +164,11 @@ func (m *Manager) runMain(ctx context.Context, a *Agent, known *wire.Status, req
 	}
 	m.setStatus(a, api.StatusRunning, "")
 	// The end of the command may have been processed before its state was recorded.
-	if st, err := sh.Status(ctx); err == nil && !st.Running {
-		m.ended(a, st)
+	if st, err := sh.Status(ctx); err == nil {
+		m.sinceOf(a, st)
+		if !st.Running {
+			m.ended(a, st)
+		}
 	}
 	return nil
 }

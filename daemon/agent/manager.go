@@ -62,6 +62,12 @@ type Manager struct {
 	// Froze is called when a breaker has frozen an agent, and with nil when it was thawed. It must
 	// not call the manager. May be nil.
 	Froze func(a *Agent, f *api.Frozen)
+	// AskLost asks a person about a task that was lost at a restart. What it asked before it asks once. It must not call
+	// the manager. May be nil.
+	AskLost func(a *Agent, t api.Task) error
+	// LostDecided is called when a lost task was retried or dismissed; how says which. It must not call the manager. May be
+	// nil.
+	LostDecided func(a *Agent, task, how string)
 	// FollowOpens stores what an agent opens, until ctx ends; nil: nothing does.
 	FollowOpens func(ctx context.Context, agent string)
 	// Prepare is called when an agent's shim serves its view, and makes its first checkpoint quick. It ends with ctx; nil:

@@ -63,6 +63,7 @@ func Transitions() []Transition {
 		{idle, failed, eventFailure, "OOM_KILLED, and a shim's death"},
 		{stopped, failed, eventFailure, "what cannot be started, or taken down"},
 		{failed, running, verbStart, "a person has read the reason and tries again"},
+		{failed, running, verbRun, "a task brings it up first, as a stopped agent"},
 		{failed, stopped, verbStop, "what still runs in it must be stoppable"},
 	}
 }
@@ -95,10 +96,15 @@ func already(s api.Status, verb string) bool {
 
 // permit returns an error for a verb that an agent's state does not allow.
 func permit(name string, s api.Status, verb string) error {
-	allowed := Verbs(s)
-	if already(s, verb) || slices.Contains(allowed, verb) {
+	if already(s, verb) || slices.Contains(Verbs(s), verb) {
 		return nil
 	}
+	return refusal(name, s, verb)
+}
+
+// refusal is the error of a verb that is not possible now.
+func refusal(name string, s api.Status, verb string) error {
+	allowed := slices.DeleteFunc(Verbs(s), func(v string) bool { return v == verb })
 	e := api.Errorf(api.CodeBadState, "agent %s is %s: %s is not possible now", name, s, verb).
 		With("state", s).With("verb", verb).With("allowed", append([]string{}, allowed...))
 	if len(allowed) == 0 {
@@ -108,7 +114,7 @@ func permit(name string, s api.Status, verb string) error {
 	switch {
 	case verb == verbRun && s == api.StatusRunning:
 		hint += "; polisctl agents watch -f " + name + " shows what it works on"
-	case verb == verbRun && s == api.StatusError:
+	case s == api.StatusError:
 		hint += "; polisctl agents start " + name + " brings it back with all its files"
 	}
 	return e.WithHint("%s", hint)

@@ -57,7 +57,7 @@ func (m *Manager) AllTasks(workspace string, limit int) ([]api.Task, error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, ts...)
+		out = append(out, m.addWaits(a, ts)...)
 	}
 	slices.SortStableFunc(out, func(a, b api.Task) int { return a.Time.Compare(b.Time) })
 	return out[max(0, len(out)-limit):], nil
@@ -78,12 +78,14 @@ func (m *Manager) Task(ctx context.Context, id string, wait bool) (api.Task, err
 				t, err = m.records(a).Get(id) // what its program reported last
 			}
 			m.addSteps(ctx, a, &t)
+			t.Waits = m.waitOf(a, t)
 			return t, err
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
 			m.addSteps(ctx, a, &t)
+			t.Waits = m.waitOf(a, t)
 			return t, nil
 		}
 	}
@@ -115,7 +117,7 @@ func (m *Manager) DiffTask(ctx context.Context, id string, opt api.DiffRequest, 
 // cancelGrace is how long the program of a cancelled task may take to exit after SIGTERM.
 const cancelGrace = 10 * time.Second
 
-// CancelTask ends a running task, or drops a waiting one. The agent stays up.
+// CancelTask ends a running task, drops a waiting one, or dismisses a lost one. The agent stays up.
 func (m *Manager) CancelTask(ctx context.Context, id string) (api.Task, error) {
 	a, err := m.taskAgent(id)
 	if err != nil {
@@ -136,6 +138,8 @@ func (m *Manager) CancelTask(ctx context.Context, id string) (api.Task, error) {
 			m.publishTask(t, "task "+id+" of agent "+a.Name()+" was cancelled before it began")
 		}
 		return t, err
+	case t.Interrupted != "":
+		return m.dismiss(a, id)
 	case t.State != api.TaskRunning || !m.works(a, id):
 		return t, api.Errorf(api.CodeBadState, "task %s has ended: %s", id, t.Result).WithHint("polisctl tasks retry %s does it again", id)
 	}
@@ -149,7 +153,7 @@ func (m *Manager) CancelTask(ctx context.Context, id string) (api.Task, error) {
 	return m.records(a).Get(id)
 }
 
-// RetryTask gives a task to its agent again, after the tasks that wait.
+// RetryTask gives a task to its agent again, after the tasks that wait; a lost one before them.
 func (m *Manager) RetryTask(ctx context.Context, id string) (api.Task, error) {
 	return m.retryTask(ctx, id, func(*Agent) error { return nil })
 }
@@ -170,5 +174,18 @@ func (m *Manager) retryTask(ctx context.Context, id string, refuse func(*Agent) 
 	if err := refuse(a); err != nil {
 		return api.Task{}, err
 	}
-	return m.assign(ctx, a, api.Task{Prompt: old.Prompt, Command: []string{}, Time: m.Now().UTC(), RetryOf: id, Model: old.Model, Continue: old.Continue, Commit: old.Commit}, true, nil)
+	if now, err := m.records(a).Get(id); err == nil && now.Interrupted == "" && old.Interrupted != "" {
+		return old, api.Errorf(api.CodeBadState, "lost task %s was retried or dismissed meanwhile", id).WithHint("polisctl tasks %s lists them", a.Name())
+	}
+	t, err := m.assign(ctx, a, retryOf(old, m.Now().UTC()), true, nil)
+	if err == nil {
+		m.decided(a, id, "it is retried as "+t.ID)
+		t.Waits = m.waitOf(a, t)
+	}
+	return t, err
+}
+
+// retryOf is the task that does another one again.
+func retryOf(old api.Task, now time.Time) api.Task {
+	return api.Task{Prompt: old.Prompt, Command: []string{}, Time: now, RetryOf: old.ID, Model: old.Model, Continue: old.Continue, Commit: old.Commit, Ahead: old.Interrupted != ""}
 }

@@ -52,12 +52,12 @@ func doneEnd(d wire.TaskDone) task.End {
 }
 
 // loseTask ends the task of an agent whose shim is gone: as its shim saved it before it died, else as
-// lost. It does nothing if the task has ended.
-func (m *Manager) loseTask(a *Agent, why string) task.End {
+// lost, at a stage of its interruption. It does nothing if the task has ended.
+func (m *Manager) loseTask(a *Agent, why string, at api.TaskInterruption) task.End {
 	m.mu.Lock()
 	in, id := a.Kept.InTask, a.Kept.Task
 	m.mu.Unlock()
-	e := task.End{By: api.EndLost, Message: why}
+	e := lostEnd(why, at)
 	if in && id != "" {
 		if kept, ok := m.keptEnd(a, id); ok {
 			e = kept
@@ -198,7 +198,7 @@ func (m *Manager) finishTask(a *Agent, e task.End) (publish func()) {
 		m.queueMerge(a, t)
 	}
 	return func() {
-		m.publishTask(t, "task "+cmp.Or(id, "of an older polisd")+" of agent "+a.Name()+" has ended: "+t.Result)
+		m.publishTask(t, "task "+cmp.Or(id, "of an older polisd")+" of agent "+a.Name()+" has ended: "+t.Result+lostText(t))
 	}
 }
 

@@ -60,8 +60,13 @@ func (m *Manager) assign(ctx context.Context, a *Agent, t api.Task, queue bool, 
 	if err != nil {
 		return t, err
 	}
+	if a.status(m) == api.StatusError {
+		if err := m.recoverFor(ctx, a); err != nil {
+			return t, err
+		}
+	}
 	st := a.status(m)
-	if queue && (st == api.StatusRunning || len(waiting) > 0 && st != api.StatusError) {
+	if queue && (st == api.StatusRunning || len(waiting) > 0) {
 		if len(env) > 0 {
 			// They would be stored with the task, whose record every user can read.
 			return t, api.Errorf(api.CodeBadState, "agent %s is at work: a task that waits cannot have variables of its own", a.Name()).
@@ -91,6 +96,7 @@ func (m *Manager) queueTask(a *Agent, t api.Task, waiting int) (api.Task, error)
 	}
 	m.publishTask(t, "agent "+a.Name()+" got a task, which waits for its turn")
 	m.next(a, true)
+	t.Waits = m.waitOf(a, t)
 	return t, nil
 }
 
@@ -184,6 +190,7 @@ func (m *Manager) begin(ctx context.Context, a *Agent, t api.Task, env map[strin
 		return t, err
 	}
 	m.crash("task:noted")
+	m.passLost(a)
 	t = m.beforeTask(ctx, a, t)
 	m.mu.Lock()
 	a.Kept.InTask, a.Kept.Task = true, t.ID
@@ -195,7 +202,7 @@ func (m *Manager) begin(ctx context.Context, a *Agent, t api.Task, env map[strin
 	}
 	m.publishTask(t, got)
 	if err := m.runMain(ctx, a, st, wire.StartRequest{Command: cmd, Banner: banner, NoInput: a.Type.NoInput && len(a.Type.Run) > 0, Task: t.ID, Stream: format, Env: envWords(env)}); err != nil {
-		m.endTask(a, task.End{By: api.EndLost, Message: "its command was not started: " + api.AsError(err).Message})
+		m.endTask(a, lostEnd("its command was not started: "+api.AsError(err).Message, api.InterruptedPassed))
 		return t, err
 	}
 	return t, nil
@@ -206,7 +213,7 @@ func (m *Manager) prepare(ctx context.Context, a *Agent) error {
 	if err := m.writable(a); err != nil {
 		return err
 	}
-	m.loseTask(a, "another task began") // normally there is none
+	m.loseTask(a, "another task began", api.InterruptedPassed) // normally there is none
 	return m.raise(ctx, a, false)
 }
 
@@ -253,6 +260,9 @@ func (m *Manager) beginNext(a *Agent, wake bool) bool {
 		return false
 	}
 	t, err := m.records(a).Get(ids[0])
+	if err == nil && !m.mayBegin(a, t) {
+		return false
+	}
 	if err == nil {
 		_, err = m.begin(m.ctx, a, t, nil)
 	}
@@ -260,6 +270,6 @@ func (m *Manager) beginNext(a *Agent, wake bool) bool {
 		return false
 	}
 	m.Log.Warn("waiting task not started", "agent", a.Name(), "task", ids[0], "err", err)
-	m.lose(a, ids[0], "it could not be started: "+api.AsError(err).Message)
+	m.lose(a, ids[0], "it could not be started: "+api.AsError(err).Message, api.InterruptedPassed)
 	return true
 }

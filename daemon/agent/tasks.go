@@ -29,7 +29,8 @@ func (m *Manager) Tasks(name string) ([]api.Task, error) {
 	if err != nil {
 		return nil, err
 	}
-	return m.records(a).List(task.MaxTasks, nil)
+	ts, err := m.records(a).List(task.MaxTasks, nil)
+	return m.addWaits(a, ts), err
 }
 
 // lastTask returns the brief of an agent's last task, or nil.
@@ -37,6 +38,9 @@ func (m *Manager) lastTask(a *Agent) *api.TaskBrief {
 	b, err := m.records(a).Last()
 	if err != nil {
 		m.Log.Warn("last task not read", "agent", a.Name(), "err", err)
+	}
+	if b != nil && b.Queued > 0 {
+		b.Waits = m.firstWait(a)
 	}
 	return b
 }
@@ -138,21 +142,22 @@ func (m *Manager) mendTasks(a *Agent) {
 			m.mu.Lock()
 			a.Kept.InTask, a.Kept.Task = true, id
 			m.mu.Unlock()
-			m.loseTask(a, "")
+			m.loseTask(a, "polisd was stopped", api.InterruptedNew)
 			continue
 		}
-		m.lose(a, id, "polisd ended while it began")
+		m.lose(a, id, "polisd ended while it began", api.InterruptedNew)
 	}
+	m.restarted(a)
 	m.next(a, false)
 }
 
-// lose ends a task whose end is unknown.
-func (m *Manager) lose(a *Agent, id, why string) {
-	t, ok := m.changeTask(a, id, func(t *api.Task) {
-		task.Finish(t, task.End{At: m.Now().UTC(), By: api.EndLost, Message: why})
-	})
+// lose ends a task whose end is unknown, at a stage of its interruption.
+func (m *Manager) lose(a *Agent, id, why string, at api.TaskInterruption) {
+	e := lostEnd(why, at)
+	e.At = m.Now().UTC()
+	t, ok := m.changeTask(a, id, func(t *api.Task) { task.Finish(t, e) })
 	if ok {
-		m.publishTask(t, "task "+id+" of agent "+a.Name()+" has ended: "+t.Result)
+		m.publishTask(t, "task "+id+" of agent "+a.Name()+" has ended: "+t.Result+lostText(t))
 	}
 }
 

@@ -18,7 +18,7 @@ const (
 type Case struct {
 	ID    string    `json:"id"`
 	State CaseState `json:"state"`
-	// Kind is what it is about: a class of the patrol, "cleanup", "merge" or "breaker".
+	// Kind is what it is about: a class of the patrol, "cleanup", "merge", "breaker" or "task".
 	Kind      string `json:"kind"`
 	Workspace string `json:"workspace"`
 	Agent     string `json:"agent"`

@@ -162,6 +162,14 @@ type Task struct {
 	Commit bool `json:"commit,omitempty"`
 	// RetryOf is the task it does again.
 	RetryOf string `json:"retry_of,omitempty"`
+	// Interrupted is set while it is lost and nobody has retried or dismissed it.
+	Interrupted TaskInterruption `json:"interrupted,omitempty"`
+	// Interruptions is how often it was lost at a restart, with those of the tasks that it retries by itself.
+	Interruptions int `json:"interruptions,omitempty"`
+	// Ahead: it begins before the tasks that wait without it.
+	Ahead bool `json:"ahead,omitempty"`
+	// Waits is what a queued task waits for; nil if it begins next.
+	Waits *TaskWait `json:"waits,omitempty"`
 	// Stream is the format of its program's machine-readable output, if that is read.
 	Stream string `json:"stream,omitempty"`
 	// Steps are the last ones of it, StepCount is how many there were. Lists of tasks
@@ -207,8 +215,11 @@ type TaskBrief struct {
 	Result  string      `json:"result"`
 	// Elsewhere is as in Task.
 	Elsewhere []BranchWork `json:"elsewhere,omitempty"`
-	// Queued is how many more wait for it to end.
-	Queued int `json:"queued,omitempty"`
+	// Queued is how many more wait for it to end, Waits what the first of them waits for; nil if it begins next.
+	Queued int       `json:"queued,omitempty"`
+	Waits  *TaskWait `json:"waits,omitempty"`
+	// Interrupted is as in Task.
+	Interrupted TaskInterruption `json:"interrupted,omitempty"`
 }
 
 // CommitRequest commits what an agent has in no commit.

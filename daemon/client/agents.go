@@ -157,9 +157,14 @@ func (c *Client) Start(ctx context.Context, name string) (api.Agent, error) {
 	return fetch[api.Agent](ctx, c, http.MethodPost, agentPath(name, "start"), nil, nil)
 }
 
-// BringUp starts a stopped agent's sandbox, and runs nothing in it.
+// BringUp starts the sandbox of an agent that is Stopped or in Error, and not its program. Tasks that wait begin.
 func (c *Client) BringUp(ctx context.Context, name string) (api.Agent, error) {
 	return fetch[api.Agent](ctx, c, http.MethodPost, agentPath(name, "start"), url.Values{"idle": {"1"}}, nil)
+}
+
+// ForceBringUp is BringUp even if the machine has no room for the agent.
+func (c *Client) ForceBringUp(ctx context.Context, name string) (api.Agent, error) {
+	return fetch[api.Agent](ctx, c, http.MethodPost, agentPath(name, "start"), url.Values{"idle": {"1"}, "force": {"1"}}, nil)
 }
 
 // ForceStart is Start even if the machine has no room for the agent.

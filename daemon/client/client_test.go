@@ -215,6 +215,7 @@ func TestEveryCallUsesItsRoute(t *testing.T) {
 			return err
 		}},
 		{"POST /v1/agents/claude/start?force=1 ", func(c *Client) error { _, err := c.ForceStart(ctx, "claude"); return err }},
+		{"POST /v1/agents/claude/start?force=1&idle=1 ", func(c *Client) error { _, err := c.ForceBringUp(ctx, "claude"); return err }},
 		{"POST /v1/agents/claude/start?idle=1 ", func(c *Client) error { _, err := c.BringUp(ctx, "claude"); return err }},
 		{"POST /v1/agents/claude/start ", func(c *Client) error { _, err := c.Start(ctx, "claude"); return err }},
 		{"POST /v1/agents/claude/stop ", func(c *Client) error { _, err := c.Stop(ctx, "claude"); return err }},

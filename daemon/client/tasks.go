@@ -45,7 +45,7 @@ func (c *Client) Task(ctx context.Context, id string, wait time.Duration) (api.T
 	return fetch[api.Task](ctx, c, http.MethodGet, taskPath(id), waitFor(wait), nil)
 }
 
-// CancelTask ends a task that runs, and drops one that waits.
+// CancelTask ends a task that runs, drops one that waits, and dismisses one that was lost.
 func (c *Client) CancelTask(ctx context.Context, id string) (api.Task, error) {
 	return fetch[api.Task](ctx, c, http.MethodPost, taskPath(id, "cancel"), nil, nil)
 }

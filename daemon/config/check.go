@@ -80,7 +80,7 @@ func (c *Config) check() error {
 	if err := c.checkPatrol(); err != nil {
 		return err
 	}
-	if err := errors.Join(c.checkApprovals(), c.checkNotify(), c.checkDelegate(), c.checkSetup(), c.checkSnapshots(), c.checkMetrics(), c.checkReceipts(), c.checkRecordings()); err != nil {
+	if err := errors.Join(c.checkApprovals(), c.checkNotify(), c.checkDelegate(), c.checkSetup(), c.checkSnapshots(), c.checkMetrics(), c.checkReceipts(), c.checkRecordings(), c.checkTasks()); err != nil {
 		return err
 	}
 	if err := errors.Join(c.checkTools(), c.checkModels(), c.checkGateway(), c.checkServices()); err != nil {

@@ -51,6 +51,7 @@ type Config struct {
 	Receipts    Receipts        `toml:"receipts"`
 	Recordings  Recordings      `toml:"recordings"`
 	Patrol      Patrol          `toml:"patrol"`
+	Tasks       Tasks           `toml:"tasks"`
 	Approvals   Approvals       `toml:"approvals"`
 	Notify      Notify          `toml:"notify"`
 	Delegate    Delegate        `toml:"delegate"`
@@ -168,7 +169,7 @@ func Default() Config {
 		Workspace: Workspace{Worktree: WorktreeFull, Layers: LayersView, Setup: defaultSetup()},
 		Git:       defaultGit(), Maintenance: defaultMaintenance(),
 		Merge: defaultMerge(),
-		Trash: Trash{TTL: setting.Duration(30 * 24 * time.Hour)}, Snapshots: defaultSnapshots(), Receipts: defaultReceipts(), Recordings: defaultRecordings(), Gateway: defaultGateway(), Patrol: defaultPatrol(),
+		Trash: Trash{TTL: setting.Duration(30 * 24 * time.Hour)}, Snapshots: defaultSnapshots(), Receipts: defaultReceipts(), Recordings: defaultRecordings(), Gateway: defaultGateway(), Patrol: defaultPatrol(), Tasks: defaultTasks(),
 		Approvals: defaultApprovals(), Notify: defaultNotify(), Delegate: defaultDelegate(),
 	}
 }

@@ -29,6 +29,21 @@ func Case(s Suspect, f api.PatrolFinding) (c api.Case, ok bool) {
 		Incident: Incident(s.Observed), Evidence: evidence, Resolves: Resolves(f.Class), Next: f.Next}, true
 }
 
+// KindTask is the kind of the case of a task that was lost at a restart.
+const KindTask = "task"
+
+// TaskCase returns the case of a task that was lost at a restart. It is resolved when a person retries or
+// dismisses the task, and not by what the agent does otherwise.
+func TaskCase(workspace string, created time.Time, t api.Task) api.Case {
+	evidence := []string{"task " + t.ID + " is " + t.Result, fmt.Sprintf("prompt: %q", api.Shorten(t.Prompt, 200))}
+	if t.Interruptions > 1 {
+		evidence = append(evidence, "it was interrupted "+api.Count(t.Interruptions, "time"))
+	}
+	return api.Case{State: api.CasePending, Kind: KindTask, Workspace: workspace, Agent: t.Agent, AgentCreated: created, Task: t.ID, Incident: t.ID, Evidence: evidence,
+		Resolves: "the task is retried or dismissed",
+		Next:     fmt.Sprintf("polisctl tasks retry %[1]s does it again; polisctl tasks cancel %[1]s dismisses it", t.ID)}
+}
+
 // BreakerCase returns the case of an agent that a circuit breaker froze. text says which one and why.
 func BreakerCase(workspace, agent string, created time.Time, f api.Frozen, text string) api.Case {
 	evidence := []string{text}

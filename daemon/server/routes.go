@@ -57,7 +57,7 @@ func Routes() []Route {
 		{"GET /v1/agents/{name}", AccessRead, "one agent", (*Server).agent},
 		{"PATCH /v1/agents/{name}", AccessAdmin, "change an agent's limits and rules, also while it lives", (*Server).set},
 		{"DELETE /v1/agents/{name}", AccessAdmin, "remove an agent; force=1 saves unsaved work in the trash, ignored=1 ignored files too", (*Server).remove},
-		{"POST /v1/agents/{name}/start", AccessAdmin, "bring an agent up and run its command, with idle=1 none; force=1 also if the machine has no room", (*Server).start},
+		{"POST /v1/agents/{name}/start", AccessAdmin, "bring an agent up and start its program, with idle=1 only make it ready for tasks; force=1 also if the machine has no room", (*Server).start},
 		{"POST /v1/agents/{name}/stop", AccessAdmin, "end an agent's processes", (*Server).stop},
 		{"POST /v1/agents/{name}/thaw", AccessAdmin, "let the processes of a frozen agent continue", (*Server).thaw},
 		{"POST /v1/agents/{name}/run", AccessAdmin, "give an agent a task", (*Server).run},

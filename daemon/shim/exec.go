@@ -196,7 +196,7 @@ func (s *Shim) attach(w http.ResponseWriter, r *http.Request) error {
 	m := s.current()
 	if m == nil {
 		return api.Errorf(api.CodeBadState, "agent %s runs no command", s.Spec.Agent).
-			WithHint("polisctl agents start %s, or polisctl agents shell %s", s.Spec.Agent, s.Spec.Agent)
+			WithHint("polisctl agents start --program %s, or polisctl agents shell %s", s.Spec.Agent, s.Spec.Agent)
 	}
 	rows, cols := req.Rows, req.Cols
 	if !m.tty || !req.TTY {

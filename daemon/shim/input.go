@@ -32,7 +32,8 @@ func (s *Shim) handleInput(w http.ResponseWriter, r *http.Request) error {
 	}
 	m := s.current()
 	if m == nil || m.over() {
-		return api.Errorf(api.CodeBadState, "agent %s runs no command", s.Spec.Agent).WithHint("polisctl agents start %s", s.Spec.Agent)
+		return api.Errorf(api.CodeBadState, "agent %s runs no command", s.Spec.Agent).
+			WithHint("polisctl agents start --program %s, or polisctl agents shell %s", s.Spec.Agent, s.Spec.Agent)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), readTime)
 	defer cancel()
@@ -102,7 +103,7 @@ func (s *session) survives(ctx context.Context, agent string) error {
 	case <-s.done:
 		if s.code != 0 {
 			return api.Errorf(api.CodeBadState, "the command of agent %s read what was sent and ended with exit code %d", agent, s.code).
-				WithHint("polisctl agents watch %s shows what it printed last, polisctl agents start %s starts it again", agent, agent)
+				WithHint("polisctl agents watch %s shows what it printed last, polisctl agents start --program %s starts it again", agent, agent)
 		}
 	case <-t.C:
 	case <-ctx.Done():

@@ -34,7 +34,9 @@ func (s *Shim) status() wire.Status {
 	}
 	if s.main != nil {
 		st.Running, st.MainPID = !s.main.over(), s.main.proc.Pid()
-		if !st.Running {
+		if st.Running {
+			st.MainSince = s.mainStart.UTC()
+		} else {
 			st.ExitCode, st.ExitedAt = &s.main.code, &s.main.ended
 		}
 	}

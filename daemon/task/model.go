@@ -43,6 +43,8 @@ type End struct {
 	Cleanup api.CleanupStatus
 	// Output is where its output ends; 0: nobody knows.
 	Output api.OutputRange
+	// Interrupted is what is noted of a task that was lost and can be retried.
+	Interrupted api.TaskInterruption
 }
 
 // maxMessage bounds an agent's message about its end, in bytes.
@@ -54,7 +56,10 @@ func Finish(t *api.Task, e End) (first bool) {
 		return false
 	}
 	t.State, t.Ended, t.EndedBy, t.ExitCode, t.Killed, t.Failed, t.Message = api.TaskEnded, &e.At, e.By, e.Exit, e.Killed, e.Failed, api.Shorten(e.Message, maxMessage)
-	t.CleanupStatus = e.Cleanup
+	t.CleanupStatus, t.Interrupted = e.Cleanup, e.Interrupted
+	if e.Interrupted == api.InterruptedNew {
+		t.Interruptions++
+	}
 	if t.Began != nil {
 		t.Seconds = max(e.At.Sub(*t.Began), 0).Round(time.Millisecond).Seconds()
 	}

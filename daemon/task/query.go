@@ -19,8 +19,8 @@ import (
 // line. It is read and never written.
 const oldLog = "tasks.log"
 
-// Last is the task that runs, or ran last, with the number of those that wait; nil
-// if there was none.
+// Last is the task that runs, or the last one that does not wait, with the number of those that wait;
+// nil if there was none.
 func (s *Store) Last() (*api.TaskBrief, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -34,8 +34,8 @@ func (s *Store) Last() (*api.TaskBrief, error) {
 		switch {
 		case b.State == api.TaskQueued:
 			queued++
-		case last == nil:
-			last = &b
+		case last == nil, b.State == api.TaskRunning: // one that waited can begin after newer ones
+			last = &b.TaskBrief
 		}
 	}
 	if last == nil && queued > 0 {
@@ -47,7 +47,8 @@ func (s *Store) Last() (*api.TaskBrief, error) {
 	return last, nil
 }
 
-// In returns the IDs of the tasks in a state, the oldest first.
+// In returns the IDs of the tasks in a state, the oldest first; of those that wait, in the order in which
+// they begin.
 func (s *Store) In(state api.TaskState) ([]string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,12 +56,48 @@ func (s *Store) In(state api.TaskState) ([]string, error) {
 		return nil, err
 	}
 	var ids []string
+	var ahead []string
 	for _, n := range slices.Sorted(maps.Keys(s.briefs)) {
-		if s.briefs[n].State == state {
+		switch b := s.briefs[n]; {
+		case b.State != state:
+		case b.ahead && state == api.TaskQueued:
+			ahead = append(ahead, ID(s.Agent, n))
+		default:
+			ids = append(ids, ID(s.Agent, n))
+		}
+	}
+	return append(ahead, ids...), nil
+}
+
+// Interrupted returns the IDs of the tasks at a stage of their interruption, the oldest first.
+func (s *Store) Interrupted(at api.TaskInterruption) ([]string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.load(); err != nil {
+		return nil, err
+	}
+	var ids []string
+	for _, n := range slices.Sorted(maps.Keys(s.briefs)) {
+		if s.briefs[n].Interrupted == at {
 			ids = append(ids, ID(s.Agent, n))
 		}
 	}
 	return ids, nil
+}
+
+// RetryOf returns the ID of the first task that does the task again; "" if there is none.
+func (s *Store) RetryOf(id string) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.load(); err != nil {
+		return "", err
+	}
+	for _, n := range slices.Sorted(maps.Keys(s.briefs)) {
+		if s.briefs[n].retryOf == id {
+			return ID(s.Agent, n), nil
+		}
+	}
+	return "", nil
 }
 
 // Get returns one record.

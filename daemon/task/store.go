@@ -27,6 +27,13 @@ const (
 	MaxQueued = 100
 )
 
+// brief is what is known of a record without reading it.
+type brief struct {
+	api.TaskBrief
+	ahead   bool
+	retryOf string
+}
+
 // Store keeps the records of one agent's tasks, each in a file of Dir. Set Dir,
 // Agent and Now, then use it.
 type Store struct {
@@ -39,7 +46,7 @@ type Store struct {
 	// sizes of the files, by number.
 	sizes map[int]int64
 	// briefs are of the tasks that have an end of their own.
-	briefs map[int]api.TaskBrief
+	briefs map[int]brief
 	last   int // the highest number ever given
 	// unsaved are records that could not be written, and count all the same.
 	unsaved map[int]api.Task
@@ -62,7 +69,7 @@ func (s *Store) load() error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("read the tasks of %s: %w", s.Agent, err)
 	}
-	s.sizes, s.unsaved, s.briefs = map[int]int64{}, map[int]api.Task{}, map[int]api.TaskBrief{}
+	s.sizes, s.unsaved, s.briefs = map[int]int64{}, map[int]api.Task{}, map[int]brief{}
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), ".") { // a write that was cut short
 			if err := os.Remove(filepath.Join(s.records(), e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -170,7 +177,8 @@ func (s *Store) write(n int, t api.Task) error {
 // note keeps the brief of a record. s.mu is held.
 func (s *Store) note(n int, t api.Task) {
 	if t.Via == "" {
-		s.briefs[n] = api.TaskBrief{ID: ID(s.Agent, n), State: t.State, Outcome: t.Outcome, Result: t.Result, Elsewhere: t.Elsewhere}
+		s.briefs[n] = brief{ahead: t.Ahead, retryOf: t.RetryOf, TaskBrief: api.TaskBrief{ID: ID(s.Agent, n), State: t.State, Outcome: t.Outcome, Result: t.Result,
+			Elsewhere: t.Elsewhere, Interrupted: t.Interrupted}}
 	}
 }
 
@@ -185,7 +193,7 @@ func (s *Store) prune() error {
 		if len(s.sizes) <= MaxTasks && total <= MaxBytes {
 			return nil
 		}
-		if b := s.briefs[n]; b.State == api.TaskQueued || b.State == api.TaskRunning {
+		if b := s.briefs[n]; b.State == api.TaskQueued || b.State == api.TaskRunning || b.Interrupted == api.InterruptedNew || b.Interrupted == api.InterruptedKept {
 			continue
 		}
 		if err := os.Remove(s.file(n)); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -11,7 +11,7 @@ import (
 func escalation(t *testing.T) {
 	const file = "/etc/polis/polisd.toml"
 	must(t, "printf '# escalation\\n[breakers]\\ndenials = 20\\n[patrol.escalation]\\njournal = \"alert\"\\npause = \"0s\"\\n' >> "+file+" && systemctl reload polisd")
-	must(t, `polisctl agents add wild --workspace ws --base custom --write 'ok/**' -- sh -c 'while :; do echo > denied; done 2>/dev/null' && polisctl agents start wild`)
+	must(t, `polisctl agents add wild --workspace ws --base custom --write 'ok/**' -- sh -c 'while :; do echo > denied; done 2>/dev/null' && polisctl agents start --program wild`)
 	eventually(t, "the case is in the journal", func() bool { return len(entries(t, "-t polisd -p alert POLIS_AGENT=wild")) > 0 })
 	all := entries(t, "-t polisd -p alert POLIS_AGENT=wild")
 	require.Len(t, all, 1)

@@ -25,7 +25,7 @@ func longGrace(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "t.conf"), fmt.Appendf(nil, "[Service]\nTimeoutStopSec=%d\n", int(bound.Seconds())), 0o644))
 	}
 	must(t, "systemctl daemon-reload")
-	must(t, `polisctl agents add stubborn --workspace ws --base custom --write '**' -- sh -c 'trap "" TERM; echo > ready.txt; while :; do sleep 0.1; done' && polisctl agents start stubborn`)
+	must(t, `polisctl agents add stubborn --workspace ws --base custom --write '**' -- sh -c 'trap "" TERM; echo > ready.txt; while :; do sleep 0.1; done' && polisctl agents start --program stubborn`)
 	eventually(t, "it ignores TERM", func() bool { return len(glob("/tmp/ws/.polis/worktrees/stubborn/ready.txt")) > 0 })
 
 	began := time.Now()

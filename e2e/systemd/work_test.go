@@ -18,7 +18,7 @@ type work struct{ home string }
 
 func startWork(t *testing.T) work {
 	t.Helper()
-	must(t, "install -D busy /opt/polis-e2e/busy && polisctl agents add worker --workspace ws --base custom --port 3700 -- /opt/polis-e2e/busy -listen 127.0.0.1:3700 -exit 7 && polisctl agents start worker")
+	must(t, "install -D busy /opt/polis-e2e/busy && polisctl agents add worker --workspace ws --base custom --port 3700 -- /opt/polis-e2e/busy -listen 127.0.0.1:3700 -exit 7 && polisctl agents start --program worker")
 	w := work{home: "/tmp/ws/.polis/homes/worker"}
 	eventually(t, "the agent to work", func() bool { return len(glob("/tmp/ws/.polis/worktrees/worker/busy/new/*/*")) > 10 })
 	return w

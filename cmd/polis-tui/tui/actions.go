@@ -65,8 +65,12 @@ func (m *Model) done(msg doneMsg) tea.Cmd {
 func (m *Model) start(name string) tea.Cmd {
 	d := m.daemon
 	return m.begin(name, "starting "+name, actionLimit, func(ctx context.Context) doneMsg {
-		g, err := d.Start(ctx, name)
-		return doneMsg{text: fmt.Sprintf("agent %s is %s", name, g.Status), err: err}
+		g, err := d.BringUp(ctx, name)
+		text := fmt.Sprintf("agent %s is %s", name, g.Status)
+		if g.Status == api.StatusIdle {
+			text += ", ready for a task"
+		}
+		return doneMsg{text: text, err: err}
 	})
 }
 
@@ -74,7 +78,11 @@ func (m *Model) stop(name string) tea.Cmd {
 	d := m.daemon
 	return m.begin(name, "stopping "+name, actionLimit, func(ctx context.Context) doneMsg {
 		g, err := d.Stop(ctx, name)
-		return doneMsg{text: fmt.Sprintf("agent %s is %s", name, g.Status), err: err}
+		text := fmt.Sprintf("agent %s is %s", name, g.Status)
+		if t := g.Task; t != nil && t.Queued > 0 {
+			text += "; " + api.Count(t.Queued, "queued task") + " left: s begins what waits"
+		}
+		return doneMsg{text: text, err: err}
 	})
 }
 

@@ -33,7 +33,7 @@ type Daemon interface {
 	Leftovers(ctx context.Context, name string) (api.Leftovers, error)
 
 	EndLeftovers(ctx context.Context, name string) (api.Leftovers, error)
-	Start(ctx context.Context, name string) (api.Agent, error)
+	BringUp(ctx context.Context, name string) (api.Agent, error)
 	Stop(ctx context.Context, name string) (api.Agent, error)
 	Run(ctx context.Context, name string, req api.RunRequest) (api.Task, error)
 	Send(ctx context.Context, name string, req api.SendRequest) (api.Task, error)

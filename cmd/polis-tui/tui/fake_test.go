@@ -157,8 +157,8 @@ func (f *fakeDaemon) EndLeftovers(ctx context.Context, name string) (api.Leftove
 	return api.Leftovers{Ended: 1}, f.did(ctx, "end leftovers "+name)
 }
 
-func (f *fakeDaemon) Start(ctx context.Context, name string) (api.Agent, error) {
-	return api.Agent{Name: name, Status: api.StatusRunning}, f.did(ctx, "start "+name)
+func (f *fakeDaemon) BringUp(ctx context.Context, name string) (api.Agent, error) {
+	return api.Agent{Name: name, Status: api.StatusIdle}, f.did(ctx, "ready "+name)
 }
 
 func (f *fakeDaemon) Stop(ctx context.Context, name string) (api.Agent, error) {

@@ -29,7 +29,7 @@ var keyTable = []keyRow{
 	{"m", "merge the branch of the agent (confirm)"},
 	{"u", "undo: revert its merge (confirm)"},
 	{"D", "discard the agent and its branch (confirm)"},
-	{"s  x", "start; stop (confirm)"},
+	{"s  x", "make ready for tasks; stop (confirm)"},
 	{"i", "send a line to a running agent, a task to another"},
 	{"b", "send a line to all running agents"},
 	{"r", "reload everything"},

@@ -33,6 +33,9 @@ func (m *Model) taskList(ctx context.Context, agent string) (io.ReadCloser, erro
 		if t.Via != "" {
 			result = "(" + t.Via + ")"
 		}
+		if t.Waits != nil {
+			result += ": " + t.Waits.Text()
+		}
 		prompt, _, _ := strings.Cut(t.Prompt, "\n")
 		if u := t.Models; u != nil {
 			result += ", " + modeltext.TokensOf(u) + " tokens"

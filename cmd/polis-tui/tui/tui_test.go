@@ -108,7 +108,7 @@ func TestLinesGoWhereTheyAreMeant(t *testing.T) {
 		calls      []string
 		says       string
 	}{
-		{"start", "js", []string{"start two"}, "agent two is Running"},
+		{"start", "js", []string{"ready two"}, "agent two is Idle, ready for a task"},
 		{"send to one that runs", "ihello you<enter>", []string{"send one: hello you"}, "sent to agent one"},
 		{"task for one that does not", "jifix it<enter>", []string{"run two: fix it"}, "agent two has its task"},
 		{"broadcast", "ball<enter>", []string{"broadcast: all"}, "sent to 1 running agent, not to two: no ears"},

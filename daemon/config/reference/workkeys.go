@@ -82,6 +82,10 @@ func patrolTables() []Table {
 		{Name: "again", Text: "A case that is still open is sent again after this time, then after twice as long, and so on; \"0s\" means never.", Range: between("1m", "24h"), Zero: true},
 		{Name: "pause", Text: "The shortest time between two messages. At most 64 cases wait meanwhile.", Range: between("0s", "24h")},
 		{Name: "timeout", Text: "The time limit of the command, which is then killed. The limit of a request to the webhook is 10s.", Range: between("1s", "10m")},
+	}}, {Name: "tasks", Keys: []Key{
+		{Name: "on_restart", Text: "What happens to a task that was lost because its program ended together with polisd, or with the machine. With \"keep\", a person decides: `polisctl tasks retry --lost`. " +
+			"With \"retry\", it is given to its agent again, once: a task that is interrupted a second time is kept. With \"ask\", it is kept, and a case of the patrol asks a person. " +
+			"The tasks that wait begin after that decision. See polisctl-tasks(1).", Values: []string{"keep", "retry", "ask"}},
 	}}, {Name: "breakers", Text: "An agent that exceeds one of these numbers in any minute is frozen, not killed, and a case is opened: see polisctl-patrol-cases(1) and polisctl-agents-thaw(1). 0 is off.", Keys: []Key{
 		{Name: "deletions", Text: "Different files tracked by git that programs other than git delete.", Default: "5000", Range: between("0", "1000000")},
 		{Name: "denials", Text: "Refusals by its rules.", Default: "0", Range: between("0", "1000000")},

@@ -11,18 +11,20 @@ import (
 type Status struct {
 	// Version is the newest protocol version that the shim supports, MinVersion the
 	// oldest (0: it supports one only). See Agree.
-	Version    int          `json:"version"`
-	MinVersion int          `json:"min_version,omitempty"`
-	Agent      string       `json:"agent"`
-	Generation uint64       `json:"generation"`
-	PID        int          `json:"pid"`
-	InitPID    int          `json:"init_pid"`
-	Running    bool         `json:"running"`
-	MainPID    int          `json:"main_pid,omitempty"`
-	StartedAt  time.Time    `json:"started_at"`
-	ExitCode   *int         `json:"exit_code,omitempty"`
-	ExitedAt   *time.Time   `json:"exited_at,omitempty"`
-	Counters   api.Counters `json:"counters"`
+	Version    int    `json:"version"`
+	MinVersion int    `json:"min_version,omitempty"`
+	Agent      string `json:"agent"`
+	Generation uint64 `json:"generation"`
+	PID        int    `json:"pid"`
+	InitPID    int    `json:"init_pid"`
+	Running    bool   `json:"running"`
+	MainPID    int    `json:"main_pid,omitempty"`
+	// MainSince is when the main command was started; zero if it does not run, and of earlier shims.
+	MainSince time.Time    `json:"main_since,omitzero"`
+	StartedAt time.Time    `json:"started_at"`
+	ExitCode  *int         `json:"exit_code,omitempty"`
+	ExitedAt  *time.Time   `json:"exited_at,omitempty"`
+	Counters  api.Counters `json:"counters"`
 	// Times are of the same operations as Counters; nil if the shim is of an earlier version.
 	Times     *api.AgentTimes   `json:"times,omitempty"`
 	Memory    int64             `json:"memory"`
