@@ -30,6 +30,30 @@ func Listen(path string, gid int) (*net.UnixListener, error) {
 	return l, nil
 }
 
+// Open makes the admin socket at path, or takes the one that systemd made, and follows its path. The caller checks it
+// before use: systemd's can have lost its name.
+func Open(given net.Listener, path string, gid int) (*relisten.Listener, error) {
+	o := relisten.Options{GID: max(gid, 0), Mode: 0o600}
+	if gid > 0 {
+		o.Mode = 0o660
+	}
+	switch l := given.(type) {
+	case nil:
+		made, err := Listen(path, gid)
+		if err != nil {
+			return nil, err
+		}
+		f, err := relisten.Follow(made, path, o)
+		if err != nil {
+			return nil, errors.Join(err, made.Close())
+		}
+		return f, nil
+	case *net.UnixListener:
+		return relisten.Inherit(l, l.Addr().String(), o)
+	}
+	return nil, fmt.Errorf("a %T was passed, a unix socket is expected", given)
+}
+
 // GroupOf returns the group of a socket. Its creator, such as systemd, decided which group may use it.
 // If the group cannot be read it returns gid.
 func GroupOf(l net.Listener, gid int) int {

@@ -12,10 +12,10 @@ import (
 
 // What Check found at the path of a socket.
 const (
-	Removed    = "the socket was removed"
-	Replaced   = "another file was put in place of the socket"
-	DirGone    = "the directory of the socket was removed or moved"
-	Unlistened = "the socket had no listener"
+	Removed    = "was removed"
+	Replaced   = "was replaced by another file"
+	DirGone    = "was lost with its directory"
+	Unlistened = "had no listener"
 )
 
 // Check makes the socket again if its path does not lead to one of the sockets. It returns what it found, "" if all is

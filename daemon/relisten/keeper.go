@@ -8,16 +8,6 @@ import (
 // quiet is how long equal reports about a socket are counted before there is another one.
 const quiet = time.Minute
 
-// Report is what a check found about one socket.
-type Report struct {
-	Path  string
-	Found string
-	// Err is why the socket is not made again; nil: it is.
-	Err error
-	// Count are the equal ones since the last report.
-	Count int
-}
-
 // Keeper checks sockets and reports what it found. Assign Report before the first check.
 type Keeper struct {
 	// Report is called during a check.
