@@ -51,6 +51,9 @@ const (
 	EventRemote = "agent:remote"
 	// An agent's git wrote a ref of the agent, or with `gone` removed it; `data` has `ref` and `gone`.
 	EventAgentRef = "agent:ref"
+	// The worktree of an agent was broken (code `WORKTREE_CORRUPT`): its start moved it to `data.trash` and makes a new one
+	// from the branch. `data` has `reason`, and `hint`, how to bring files back.
+	EventWorktree = "agent:worktree"
 	// A branch was pushed for review.
 	EventAgentPull = "agent:pull-request"
 )
