@@ -84,7 +84,7 @@ func (f *Listener) remake() (_ *socket, err error) {
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, l.Close())
-			_ = unix.Unlinkat(f.dir.fd, tmp, 0) // the next one removes it too
+			_ = unix.Unlinkat(f.dir.fd, tmp, 0) //nolint:errcheck // the next one removes it too
 		}
 	}()
 	fd, err := unix.Openat(f.dir.fd, tmp, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
