@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"polis/cgroup"
-	"polis/daemon/adminsocket"
 	"polis/daemon/agent"
 	"polis/daemon/api"
 	"polis/daemon/config"
@@ -30,6 +29,7 @@ import (
 	"polis/daemon/proxy"
 	"polis/daemon/race"
 	"polis/daemon/receipt"
+	"polis/daemon/relisten"
 	"polis/daemon/server"
 	"polis/daemon/store"
 	"polis/daemon/totals"
@@ -58,6 +58,7 @@ type Daemon struct {
 	hub      *events.Hub
 	receipts *receipt.Recorder
 	locks    *lockd.Server
+	sockets  *relisten.Keeper
 	bridge   *netbridge.Bridge
 	cg       *cgroup.Host
 	gits     *gitgroup.Groups // nil: git is not charged to agents
@@ -110,6 +111,7 @@ func (d *Daemon) Open(ctx context.Context) (err error) {
 		}
 	}()
 	d.hub = events.New(events.Reserve(filepath.Join(d.Config.WorkspacesDir, "events.json"), d.started, d.Log))
+	d.sockets = d.newSockets()
 	d.openReceipts(ctx)
 	d.openCases()
 	d.patrol, d.metrics, d.forward = newPatroller(d), metrics.New(d.measured), newForwarding(d)
@@ -188,7 +190,7 @@ func (d *Daemon) openBridge() (err error) {
 
 func (d *Daemon) openLocks(ctx context.Context) error {
 	d.locks = lockd.New()
-	d.locks.Path, d.locks.Log = d.run.LockSocket(), d.Log
+	d.locks.Log = d.Log
 	d.locks.StaleTimeout, d.locks.Grace = time.Duration(d.Config.Locks.StaleTimeout), time.Duration(d.Config.Locks.Grace)
 	d.locks.GraceWait = time.Duration(d.Config.Locks.DaemonWait) // waiting for leases is waiting for polisd
 	d.locks.ExplicitMax = time.Duration(d.Config.Locks.ExplicitMax)
@@ -203,31 +205,13 @@ func (d *Daemon) openLocks(ctx context.Context) error {
 		return err
 	}
 	d.keepLocks(alive)
-	if err := d.locks.Open(); err != nil {
+	if d.locks.Listener, err = d.lockSocket(); err != nil {
 		return err
+	}
+	if err := d.locks.Open(); err != nil {
+		return errors.Join(err, d.locks.Listener.Close())
 	}
 	d.locks.Expect(alive)
-	return nil
-}
-
-func (d *Daemon) openAPI() error {
-	l := d.Listener
-	if l == nil {
-		var err error
-		if l, err = adminsocket.Listen(d.run.Socket(), d.gid); err != nil {
-			return err
-		}
-		d.Listener = l
-	}
-	readers, err := adminsocket.ReadGroup(d.Config.ReadGroup)
-	if err != nil {
-		return err
-	}
-	if err := adminsocket.Allow(l, readers); err != nil {
-		return err
-	}
-	d.api = &server.Server{Backend: &backend{Daemon: d, Manager: d.agents}, Log: d.Log, GID: adminsocket.GroupOf(l, d.gid), ReadGID: readers}
-	d.api.Open()
 	return nil
 }
 

@@ -35,6 +35,7 @@ func (d *Daemon) startUpkeep(ctx context.Context) {
 	u.wg.Go(func() { d.patrol.run(ctx) })
 	u.wg.Go(func() { d.keepNetwork(ctx) })
 	u.wg.Go(func() { d.keepViews(ctx) })
+	u.wg.Go(func() { d.keepSockets(ctx) })
 	u.wg.Go(func() { d.metrics.Follow(ctx, d.hub) })
 	u.wg.Go(func() { d.resumeRestores(ctx) })
 	u.models = d.modelReporter()

@@ -61,14 +61,17 @@ type shims struct {
 	models   *models.Source
 	book     *models.Book
 	shared   *sharedbudget.Keeper
-	// heartbeats are the shims' signs of life.
-	heartbeats heartbeats
+	// heartbeats are the shims' signs of life, reminders the times of the last remindOfSocket.
+	heartbeats, reminders heartbeats
 }
 
-func (s *shims) Dial(name string) agent.Shim {
+func (s *shims) Dial(name string) agent.Shim { return s.dial(name) }
+
+func (s *shims) dial(name string) *dial.Shim {
 	sh := dial.New(s.run.AgentSocket(name))
 	sh.Activity = s.activity
 	sh.OnReceive = func() { s.heartbeats.note(name) }
+	sh.OnMissing = func() { s.remindOfSocket(name) }
 	return sh
 }
 
@@ -206,7 +209,7 @@ func (s *shims) Ensure(ctx context.Context, a *agent.Agent) (err error) {
 		return api.Errorf(api.CodeNamespaceFailed, "start the shim of agent %s: %w", a.Name(), serr).WithHint("see journalctl -u polis-agent@%s or %s/shim.log", a.Name(), dir)
 	}
 	for {
-		if _, err := s.Dial(a.Name()).Status(ctx); err == nil {
+		if _, err := dial.New(s.Socket(a.Name())).Status(ctx); err == nil { // its socket is missing until it has one
 			if err := s.SendModels(ctx, a); err != nil {
 				s.log.Warn("model services not set", "agent", a.Name(), "err", err, "hint", api.AsError(err).Hint)
 			}

@@ -51,6 +51,7 @@ func (w *shimWatch) lifeLocked(ctx context.Context, name string) (shimLife, erro
 
 func (w *shimWatch) Forget(a *agent.Agent) {
 	w.heartbeats.forget(a.Name())
+	w.reminders.forget(a.Name())
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	_ = w.lives[a.Name()].conns.close() //nolint:errcheck // it was only read
@@ -100,10 +101,16 @@ func (w *shimWatch) Dying(ctx context.Context, a *agent.Agent) (bool, error) {
 	return l.proc.Dying()
 }
 
+// Ping queries the shim. One whose socket another program removed makes it again within seconds, and does not hang.
 func (w *shimWatch) Ping(ctx context.Context, a *agent.Agent) error {
-	sh := dial.New(w.Socket(a.Name()))
+	sh := w.dial(a.Name())
 	defer sh.Close()
-	return sh.Ping(ctx)
+	for {
+		if err := sh.Ping(ctx); !dial.Missing(err) || ctx.Err() != nil {
+			return err
+		}
+		sleep(ctx, socketTick)
+	}
 }
 
 // Statfs runs statfs(2) on the view in a process of its own. On a hung view the call blocks until

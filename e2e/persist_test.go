@@ -3,6 +3,8 @@ package e2e
 import (
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -54,6 +56,7 @@ func TestAStartRestoresAllButWhatIsCorrupt(t *testing.T) {
 	}
 	d.must("agents", "start", "--program", "nogit")
 	require.Equal(t, "one\ntwo\nthree\n", d.sh("nogit", "cat main.txt"))
+	d.brokenIsReported("nogit")
 	d.must("agents", "remove", "elsewhere", "--force")
 	for _, name := range []string{"nogit", "elsewhere"} {
 		require.Len(t, glob(polis("trash", name+".*", "worktree", "new.txt")), 1, name+" is in the trash as a whole")
@@ -62,4 +65,32 @@ func TestAStartRestoresAllButWhatIsCorrupt(t *testing.T) {
 	d.start()
 	require.Empty(t, d.report().Errors)
 	require.Empty(t, d.report().Skipped)
+}
+
+// brokenIsReported: a person sees where the files are that were not committed, and how to bring them back.
+func (d *daemon) brokenIsReported(name string) {
+	d.t.Helper()
+	events := d.eventsOf(api.EventWorktree)
+	require.Len(d.t, events, 1)
+	e := events[0]
+	require.Equal(d.t, []any{name, api.CodeWorktreeCorrupt}, []any{e.Agent, e.Code}, e)
+	dir := fmt.Sprint(e.Data["trash"])
+	require.Equal(d.t, "precious\n", readFile(filepath.Join(dir, "worktree", "new.txt")))
+	require.Contains(d.t, e.Data["reason"], "git directory")
+	shown := func() []bool {
+		a, _ := d.agent(name)
+		return []bool{a.TrashedWorktree == dir, strings.Contains(d.must("agents", "list"), dir), strings.Contains(fmt.Sprint(a.Warnings), dir)}
+	}
+	require.Equal(d.t, []bool{true, true, true}, shown())
+	files, restore, _ := strings.Cut(fmt.Sprint(e.Data["hint"]), " | polisctl ")
+	archive := d.shAsOwner("/", strings.ReplaceAll(files, "FILE", "new.txt"))
+	require.Zero(d.t, d.ctlInput(archive, strings.Fields(restore)...).code)
+	require.Equal(d.t, "precious\n", d.sh(name, "cat new.txt"))
+	require.Error(d.t, d.signal(syscall.SIGKILL))
+	d.start()
+	require.Equal(d.t, []bool{true, true, true}, shown(), "also after a restart")
+	kept := dir + ".kept"
+	require.NoError(d.t, os.Rename(dir, kept))
+	require.Equal(d.t, []bool{false, false, false}, shown(), "not when it is gone")
+	require.NoError(d.t, os.Rename(kept, dir))
 }

@@ -13,9 +13,9 @@ import (
 	"polis/lockd/table"
 )
 
-// listen makes the socket. A socket file without a listener is residue of a crash and replaced;
+// Listen makes the socket of a Server (mode 0600). A socket file without a listener is residue of a crash and replaced;
 // anything else at the path is not touched.
-func listen(path string) (net.Listener, error) {
+func Listen(path string) (*net.UnixListener, error) {
 	fi, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -36,7 +36,7 @@ func listen(path string) (net.Listener, error) {
 			return nil, fmt.Errorf("lock socket: %w", err)
 		}
 	}
-	l, err := net.Listen("unix", path)
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
 		return nil, fmt.Errorf("lock socket: %w", err)
 	}

@@ -130,7 +130,7 @@ func (s *Server) Open() error {
 	l := s.Listener
 	if l == nil {
 		var err error
-		if l, err = listen(s.Path); err != nil {
+		if l, err = Listen(s.Path); err != nil {
 			return err
 		}
 	}

@@ -133,6 +133,9 @@ func agentTable(p *page, agents []api.Agent) {
 		if g.StatusReason != "" && g.Status == api.StatusError {
 			p.line("%s: %s", g.Name, g.StatusReason)
 		}
+		if g.TrashedWorktree != "" {
+			p.line("%s: its worktree was broken and is in %s", g.Name, clean(g.TrashedWorktree))
+		}
 		if g.Task != nil && len(g.Task.Elsewhere) > 0 {
 			p.line("%s: %s", g.Name, clean(api.BranchesText(g.Task.Elsewhere)))
 		}

@@ -1,26 +1,24 @@
 package adminsocket
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"syscall"
 
-	"golang.org/x/sys/unix"
+	"polis/daemon/relisten"
 )
 
 // Listen makes the admin socket for root and a group; with a gid of -1 for root only.
-func Listen(path string, gid int) (net.Listener, error) {
+func Listen(path string, gid int) (*net.UnixListener, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("admin socket: %w", err)
 	}
-	l, err := listenPrivate(path)
+	l, err := relisten.Private(path)
 	if err != nil {
 		return nil, fmt.Errorf("admin socket: %w", err)
 	}
-	l.SetUnlinkOnClose(false)
 	if gid > 0 {
 		if err = os.Chown(path, 0, gid); err == nil {
 			err = os.Chmod(path, 0o660)
@@ -32,24 +30,28 @@ func Listen(path string, gid int) (net.Listener, error) {
 	return l, nil
 }
 
-// listenPrivate makes a socket that only its owner can use from its first moment: bind(2) gives
-// the name the mode of the socket. A changed umask would also apply to every other file that the
-// process makes at that time.
-func listenPrivate(path string) (*net.UnixListener, error) {
-	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
-		var err error
-		cerr := c.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), 0o600) })
-		return errors.Join(cerr, err)
-	}}
-	l, err := lc.Listen(context.Background(), "unix", path)
-	if err != nil {
-		return nil, err
+// Open makes the admin socket at path, or takes the one that systemd made, and follows its path. The caller checks it
+// before use: systemd's can have lost its name.
+func Open(given net.Listener, path string, gid int) (*relisten.Listener, error) {
+	o := relisten.Options{GID: max(gid, 0), Mode: 0o600}
+	if gid > 0 {
+		o.Mode = 0o660
 	}
-	u, ok := l.(*net.UnixListener)
-	if !ok {
-		return nil, errors.Join(fmt.Errorf("listener of %s is a %T", path, l), l.Close())
+	switch l := given.(type) {
+	case nil:
+		made, err := Listen(path, gid)
+		if err != nil {
+			return nil, err
+		}
+		f, err := relisten.Follow(made, path, o)
+		if err != nil {
+			return nil, errors.Join(err, made.Close())
+		}
+		return f, nil
+	case *net.UnixListener:
+		return relisten.Inherit(l, l.Addr().String(), o)
 	}
-	return u, nil
+	return nil, fmt.Errorf("a %T was passed, a unix socket is expected", given)
 }
 
 // GroupOf returns the group of a socket. Its creator, such as systemd, decided which group may use it.

@@ -155,7 +155,7 @@ func (a *Agent) view(bind string) api.Agent {
 	k := a.Kept
 	v := api.Agent{Name: k.Name, BaseType: k.BaseType, Workspace: a.WS.Name, Status: k.Status, StatusReason: k.StatusReason,
 		Branch: k.Branch, Role: k.Role, Ephemeral: k.Ephemeral, ReadOnly: k.ReadOnly, Command: k.Command, StartCommand: a.Type.StartCommand(k.Command), TaskCommand: a.Type.TaskCommand(k.Command), MemoryLimitMB: k.MemoryLimitMB, Policy: k.Policy, Recording: k.Recording, LeftoversRule: k.Leftovers,
-		WorktreePath: a.Worktree(), ProjectPath: a.WS.Project, MergeStatus: k.MergeStatus, MergeCommitSHA: k.MergeCommitSHA,
+		WorktreePath: a.Worktree(), ProjectPath: a.WS.Project, TrashedWorktree: k.Trashed, MergeStatus: k.MergeStatus, MergeCommitSHA: k.MergeCommitSHA,
 		CgroupPath: k.CgroupPath, CreatedAt: k.CreatedAt, Address: a.Network.Address, PID: a.pid, PortMappings: []api.PortMapping{}}
 	if k.Worker != nil {
 		v.Worker, v.Parent = true, k.Worker.Parent

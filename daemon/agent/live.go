@@ -20,6 +20,7 @@ func (m *Manager) live(ctx context.Context, a *Agent) api.Agent {
 	reach, err := c.Reach(a.Kept.Role, a.Type, ownReach(a.Kept))
 	env, model := c.Env(v.Name, v.Role, a.Kept.Env), c.RoleModel(v.Role, v.BaseType)
 	m.mu.Unlock()
+	v.TrashedWorktree = trashedWorktree(v.TrashedWorktree)
 	v.Task = m.lastTask(a)
 	m.nameMaps(v.PortMappings)
 	if err != nil {
@@ -32,6 +33,7 @@ func (m *Manager) live(ctx context.Context, a *Agent) api.Agent {
 		v.Warnings = slices.Concat(cutOff(v, a.Type, reach), v.Warnings, noLogin(v, a.Type, a.WS.Owner))
 	}
 	v.Warnings = append(v.Warnings, hooksWarning(a, c.GitRules(v.Name, v.Role, a.Type).Hooks)...)
+	v.Warnings = append(v.Warnings, trashedWarning(v)...)
 	v.Warnings = append(v.Warnings, blockedWarning(m.blocked(a, time.Time{}))...)
 	v.Warnings = append(v.Warnings, outlinks.Texts(m.linksOf(a, c.Sandbox, a.Type.Mounts))...)
 	l := c.Limits.Agent(own)

@@ -51,6 +51,9 @@ const (
 	EventRemote = "agent:remote"
 	// An agent's git wrote a ref of the agent, or with `gone` removed it; `data` has `ref` and `gone`.
 	EventAgentRef = "agent:ref"
+	// The worktree of an agent was broken (code `WORKTREE_CORRUPT`): its start moved it to `data.trash` and makes a new one
+	// from the branch. `data` has `reason`, and `hint`, how to bring files back.
+	EventWorktree = "agent:worktree"
 	// A branch was pushed for review.
 	EventAgentPull = "agent:pull-request"
 )
@@ -274,6 +277,10 @@ const (
 	// Receipts of a workspace cannot be written (code `AUDIT_FULL`), or, without a code, are written again,
 	// or an incomplete one that a crash left was cut; `data` has `workspace` and `cut`.
 	EventReceipts = "workspace:receipts"
+	// Another program removed or replaced a socket of polisd, or of the shim of `agent`, and it was made again, or could
+	// not be (code `UNAVAILABLE` or `SHIM_UNAVAILABLE`, `data.error`). `data` has `path`, and `hint` if there is something
+	// to do. At most one a minute for the same finding; `count` are those since.
+	EventSocket = "daemon:socket"
 	// The findings of a start of polisd.
 	EventReconciled = "daemon:reconciled"
 	// Whether the state can be saved.

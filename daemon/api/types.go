@@ -87,12 +87,14 @@ type Agent struct {
 	Policy           Policy `json:"policy"`
 	// Recording: what it uses is recorded as input for a role, and its lists read and write do
 	// not restrict it. Its overlay, if it has one, is below its view.
-	Recording      bool          `json:"recording,omitempty"`
-	PortMappings   []PortMapping `json:"port_mappings"`
-	WorktreePath   string        `json:"worktree_path,omitempty"`
-	ProjectPath    string        `json:"project_path,omitempty"`
-	MergeStatus    MergeStatus   `json:"merge_status,omitempty"`
-	MergeCommitSHA string        `json:"merge_commit_sha,omitempty"`
+	Recording    bool          `json:"recording,omitempty"`
+	PortMappings []PortMapping `json:"port_mappings"`
+	WorktreePath string        `json:"worktree_path,omitempty"`
+	ProjectPath  string        `json:"project_path,omitempty"`
+	// TrashedWorktree is the directory in the trash where its worktree was moved because it was broken, while it is there.
+	TrashedWorktree string      `json:"trashed_worktree,omitempty"`
+	MergeStatus     MergeStatus `json:"merge_status,omitempty"`
+	MergeCommitSHA  string      `json:"merge_commit_sha,omitempty"`
 	// Task is its last task; none if it never had one.
 	Task *TaskBrief `json:"task,omitempty"`
 	// CgroupPath is the control group of its sandbox, below the mount points of

@@ -40,7 +40,7 @@ func (c *Client) transportError(ctx context.Context, err error) *api.Error {
 			WithHint("give a shorter path with --socket or POLIS_SOCKET")
 	case errors.Is(err, fs.ErrNotExist) && listens("/proc/net/unix", c.Socket):
 		return api.Errorf(api.CodeUnavailable, "polisd runs, and another program removed its socket %s%w", c.Socket, quiet{err}).
-			WithHint("restart polisd: agents and their tasks continue meanwhile")
+			WithHint("polisd makes it again within seconds: repeat the command; if it stays away, restart polisd: agents and their tasks continue meanwhile")
 	case errors.Is(err, fs.ErrNotExist):
 		return api.Errorf(api.CodeUnavailable, "polisd is not running: no socket at %s%w", c.Socket, quiet{err}).
 			WithHint("%s", startHint("/run"))

@@ -23,7 +23,7 @@ func TestAPolisdWhoseSocketWasRemovedIsNotTakenForDead(t *testing.T) {
 	var e *api.Error
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, "polisd runs, and another program removed its socket "+path, e.Message)
-	require.Equal(t, "restart polisd: agents and their tasks continue meanwhile", e.Hint)
+	require.Equal(t, "polisd makes it again within seconds: repeat the command; if it stays away, restart polisd: agents and their tasks continue meanwhile", e.Hint)
 
 	require.NoError(t, l.Close())
 	_, err = c.Status(t.Context())

@@ -43,7 +43,8 @@ type Builder struct {
 // Prepare makes the directories that an agent's shim needs, fills the agent's home and returns
 // the spec. dir is the run directory of the agent.
 func (b *Builder) Prepare(a *agent.Agent, dir string) (wire.Spec, error) {
-	if err := private.Group(dir, b.SocketGID); err != nil {
+	// polisd made the parent at its start; another program can have removed it since.
+	if err := errors.Join(private.Shared(filepath.Dir(dir), false), private.Group(dir, b.SocketGID)); err != nil {
 		return wire.Spec{}, err
 	}
 	if err := os.Remove(layout.ShimError(dir)); err != nil && !errors.Is(err, os.ErrNotExist) {

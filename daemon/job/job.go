@@ -51,7 +51,9 @@ type Job struct {
 // Shims.Clear.
 func (j Job) Run(ctx context.Context) (res wire.CheckResult, err error) {
 	name := j.Spec.Agent
-	if err := private.Dir(j.Shims.Dir(name)); err != nil {
+	dir := j.Shims.Dir(name)
+	// polisd made the parent at its start; another program can have removed it since.
+	if err := errors.Join(private.Shared(filepath.Dir(dir), false), private.Dir(dir)); err != nil {
 		return res, err
 	}
 	if err := store.WriteSummed(j.Shims.SpecFile(name), j.Spec); err != nil {

@@ -203,6 +203,12 @@ func CheckResult(dir string) string { return filepath.Join(dir, "check.json") }
 // ShimSocket is the socket of the shim that lives in dir.
 func ShimSocket(dir string) string { return filepath.Join(dir, "shim.sock") }
 
+// InsideDir is the directory of dir that the sandbox sees as /run/polis.
+func InsideDir(dir string) string { return filepath.Join(dir, "inside") }
+
+// InsideSocket is the socket that the sandbox sees as /run/polis/api.sock.
+func InsideSocket(dir string) string { return filepath.Join(InsideDir(dir), "api.sock") }
+
 // ShimGit is where the view of the git directory of the agent is mounted on the host.
 func ShimGit(dir string) string { return filepath.Join(dir, "git") }
 

@@ -13,7 +13,7 @@ import (
 func Recorded(e api.Event) bool {
 	switch e.Type {
 	case api.EventAgentStatus, api.EventStatusUpdate, api.EventMemoryPressure, api.EventPort, api.EventHostPort, api.EventQueue, api.EventMaintained,
-		api.EventNetwork, api.EventBlocked, api.EventReconciled, api.EventState, api.EventEventsMissed, api.EventPatrol, api.EventConflictFound, api.EventConflictGone, api.EventLockWaiting:
+		api.EventNetwork, api.EventBlocked, api.EventSocket, api.EventReconciled, api.EventState, api.EventEventsMissed, api.EventPatrol, api.EventConflictFound, api.EventConflictGone, api.EventLockWaiting:
 		return false
 	}
 	return !e.Probe() && !strings.HasPrefix(e.Type, "shim:")

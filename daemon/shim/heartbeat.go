@@ -15,4 +15,5 @@ func (s *Shim) beat() {
 	s.views.mu.Unlock() //nolint:staticcheck // as above
 	s.events.Last()
 	s.followShared()
+	s.sockets.Check()
 }

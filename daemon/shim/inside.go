@@ -15,6 +15,8 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"polis/daemon/layout"
+	"polis/daemon/relisten"
 	"polis/fusefs/fdtree"
 )
 
@@ -38,7 +40,7 @@ type insideAPI struct {
 }
 
 // insideDir is the host directory that the sandbox sees as /run/polis.
-func (s *Shim) insideDir() string { return s.path("inside") }
+func (s *Shim) insideDir() string { return layout.InsideDir(s.Spec.RunDir) }
 
 func (s *Shim) openInside() error {
 	dir := s.insideDir()
@@ -66,7 +68,7 @@ func (s *Shim) openInside() error {
 	if err := s.openRemote(); err != nil {
 		return err
 	}
-	sock := filepath.Join(dir, "api.sock")
+	sock := layout.InsideSocket(s.Spec.RunDir)
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: sock, Net: "unix"})
 	if err != nil {
 		return err
@@ -74,10 +76,14 @@ func (s *Shim) openInside() error {
 	if err := errors.Join(os.Chown(sock, s.Spec.UID, s.Spec.GID), os.Chmod(sock, 0o600)); err != nil {
 		return errors.Join(err, l.Close())
 	}
+	kept, err := s.keep(l, sock, relisten.Options{UID: s.Spec.UID, GID: s.Spec.GID, Mode: 0o600, Fixed: true})
+	if err != nil {
+		return err
+	}
 	in.server = s.insideServer()
 	s.onClose("api of the sandbox", func(context.Context) error { return in.server.Close() })
 	s.group.Go(func() error {
-		if err := in.server.Serve(insideListener{l}); !errors.Is(err, http.ErrServerClosed) {
+		if err := in.server.Serve(insideListener{kept}); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("api of the sandbox: %w", err)
 		}
 		return nil

@@ -3,6 +3,7 @@ package shim
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"sync/atomic"
 )
@@ -69,15 +70,19 @@ func (c *insideConn) wait() (end func()) {
 }
 
 // insideListener makes the connections of a listener insideConn.
-type insideListener struct{ *net.UnixListener }
+type insideListener struct{ net.Listener }
 
 // Accept is part of net.Listener.
 func (l insideListener) Accept() (net.Conn, error) {
-	c, err := l.AcceptUnix()
+	c, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
-	return &insideConn{UnixConn: c}, nil
+	u, ok := c.(*net.UnixConn)
+	if !ok {
+		return nil, errors.Join(fmt.Errorf("a %T is no connection of a unix socket", c), c.Close())
+	}
+	return &insideConn{UnixConn: u}, nil
 }
 
 type connKey struct{}

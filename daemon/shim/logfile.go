@@ -25,6 +25,7 @@ type logFile struct {
 	path  string
 	limit int64
 	f     *os.File
+	is    os.FileInfo // of f, when it was opened
 	size  int64
 	base  int64 // bytes of the log before this file
 }
@@ -75,7 +76,7 @@ func (l *logFile) open() error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("open output log: %w", err), f.Close())
 	}
-	l.f, l.size = f, fi.Size()
+	l.f, l.is, l.size = f, fi, fi.Size()
 	return nil
 }
 
@@ -86,23 +87,52 @@ func (l *logFile) Write(p []byte) (int, error) {
 	if l.f == nil {
 		return 0, os.ErrClosed
 	}
+	l.follow()
 	if l.size >= l.limit/2 {
 		if err := os.Rename(l.path, l.path+".1"); err != nil {
 			return 0, fmt.Errorf("rotate output log: %w", err)
 		}
-		old := l.f
-		l.base += l.size
-		if err := l.open(); err != nil {
+		if err := l.begin(); err != nil {
 			return 0, err
-		}
-		l.noteBase(l.base)
-		if err := old.Close(); err != nil {
-			return 0, fmt.Errorf("rotate output log: %w", err)
 		}
 	}
 	n, err := l.f.Write(p)
 	l.size += int64(n)
 	return n, err
+}
+
+// follow continues in a new file if another program has moved or removed the log, as logrotate(8) does, and at the
+// place of its end if it was cut (copytruncate). The directory is root's. If there can be no new file, it stays with the
+// old one: a command must not lose its output for that.
+func (l *logFile) follow() {
+	fi, err := os.Lstat(l.path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		if private.Dir(filepath.Dir(l.path)) == nil {
+			_ = l.begin() //nolint:errcheck // see above
+		}
+	case err != nil:
+	case !os.SameFile(fi, l.is):
+		_ = l.begin() //nolint:errcheck // see above
+	case fi.Size() < l.size:
+		l.base += l.size - fi.Size()
+		l.size = fi.Size()
+		l.noteBase(l.base)
+	}
+}
+
+// begin continues in the file that the path leads to now.
+func (l *logFile) begin() error {
+	old, before := l.f, l.base+l.size
+	if err := l.open(); err != nil {
+		return err
+	}
+	l.base = max(before-l.size, 0)
+	l.noteBase(l.base)
+	if err := old.Close(); err != nil {
+		return fmt.Errorf("rotate output log: %w", err)
+	}
+	return nil
 }
 
 // position returns the number of bytes ever written to the log.

@@ -5,16 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"strconv"
 	"time"
 
 	"polis/daemon/api"
-	"polis/daemon/layout"
 	"polis/daemon/peer"
 	"polis/daemon/shim/wire"
 )
@@ -232,32 +229,4 @@ func (s *Shim) streamEvents(w http.ResponseWriter, r *http.Request) error {
 			return nil
 		}
 	}
-}
-
-// listen makes the control socket, for root and the given group.
-func listen(dir string, gid int) (net.Listener, error) {
-	path := layout.ShimSocket(dir)
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("control socket: %w", err)
-	}
-	// It is created under another name, so that it is never accessible with wrong permissions.
-	tmp := path + ".new"
-	if err := os.Remove(tmp); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("control socket: %w", err)
-	}
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: tmp, Net: "unix"})
-	if err != nil {
-		return nil, fmt.Errorf("control socket: %w", err)
-	}
-	l.SetUnlinkOnClose(false)
-	if err = os.Chown(tmp, 0, gid); err == nil {
-		err = os.Chmod(tmp, 0o660)
-	}
-	if err == nil {
-		err = os.Rename(tmp, path)
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("control socket: %w", err), l.Close(), os.Remove(tmp))
-	}
-	return l, nil
 }

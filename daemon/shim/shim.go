@@ -20,6 +20,7 @@ import (
 	"polis/daemon/approval"
 	"polis/daemon/events"
 	"polis/daemon/layout"
+	"polis/daemon/relisten"
 	"polis/daemon/shim/breaker"
 	"polis/daemon/shim/heap"
 	"polis/daemon/shim/leftover"
@@ -64,6 +65,7 @@ type Shim struct {
 	out       *logFile
 	server    *http.Server
 	listener  net.Listener
+	sockets   relisten.Keeper
 	inside    *insideAPI
 	stopping  chan struct{}
 	started   time.Time
@@ -183,6 +185,7 @@ func (s *Shim) Open(ctx context.Context) (err error) {
 	}
 	s.onClose("output log", func(context.Context) error { return errors.Join(s.out.Close(), s.closeRaw()) })
 	s.openSnapshots()
+	s.openSockets()
 	if err := s.openInside(); err != nil {
 		return api.Errorf(api.CodeInternal, "serve /run/polis of the sandbox: %w", err)
 	}
@@ -198,7 +201,7 @@ func (s *Shim) Open(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if s.listener, err = listen(s.Spec.RunDir, s.Spec.SocketGID); err != nil {
+	if s.listener, err = s.listen(); err != nil {
 		return api.Errorf(api.CodeInternal, "%w", err)
 	}
 	s.server = &http.Server{Handler: s.control(), ConnContext: s.withPeer, ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10}

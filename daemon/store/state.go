@@ -62,6 +62,8 @@ type Agent struct {
 	StatusReason   string          `json:"status_reason,omitempty"`
 	MergeStatus    api.MergeStatus `json:"merge_status,omitempty"`
 	MergeCommitSHA string          `json:"merge_commit_sha,omitempty"`
+	// Trashed is where its worktree was moved when it was broken and a new one was made; empty if that never happened.
+	Trashed string `json:"trashed_worktree,omitempty"`
 	// RevertCommitSHA reverted the merge; empty if it was not reverted.
 	RevertCommitSHA string   `json:"revert_commit_sha,omitempty"`
 	OwnedRefs       []string `json:"owned_refs,omitempty"`

@@ -81,8 +81,12 @@ func (w *Workspace) existing(ctx context.Context, agent string, fits func(branch
 		return Worktree{}, "", api.Errorf(api.CodeWorktreeFailed, "%s has a worktree already, on branch %q", agent, has.Branch).
 			WithHint("polisctl discard %s saves it in the trash", agent)
 	case !errors.Is(has.Broken, errAbsent):
-		if _, err := w.moveToTrash(ctx, has); err != nil {
+		dir, err := w.moveToTrash(ctx, has)
+		if err != nil {
 			return Worktree{}, "", err
+		}
+		if w.cfg.Trashed != nil {
+			w.cfg.Trashed(agent, dir, has.Broken)
 		}
 	}
 	return Worktree{}, target, nil

@@ -53,6 +53,9 @@ type Config struct {
 	// Changed is called with each error PROJECT_CHANGED, and with nil when the project is the recorded one. It
 	// may be nil.
 	Changed func(error)
+	// Trashed is called with where the broken worktree of an agent was moved when a new one is made, and why it was
+	// broken. It may be nil.
+	Trashed func(agent, dir string, why error)
 	// Now is the clock; time.Now if nil.
 	Now func() time.Time
 	// SaveTime bounds one Save; 30 seconds if 0.

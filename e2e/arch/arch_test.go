@@ -123,6 +123,7 @@ var rules = []rule{
 		why: "the gateway knows services and HTTP, no kernel and no agent"},
 	{from: []string{"polis/daemon/config"}, never: []string{"polis/daemon/shim"}, why: "the configuration knows no protocol"},
 	{from: []string{"polis/daemon/setting"}, never: []string{"polis"}, why: "values depend on nothing"},
+	{from: []string{"polis/daemon/relisten"}, but: []string{"polis/daemon/acl", "polis/daemon/api"}, never: []string{"polis"}, why: "it knows sockets and directories, and nothing of who answers there"},
 	{from: []string{"polis/daemon/acl"}, never: []string{"polis"}, why: "it knows one format of the kernel"},
 	{from: []string{"polis/daemon/private"}, but: []string{"polis/daemon/acl"}, never: []string{"polis"}, why: "it knows directories, and nothing of what is in them"},
 	{from: []string{"polis/daemon/api"}, never: []string{"polis"}, why: "the words depend on nothing"},

@@ -34,7 +34,7 @@ var open = map[string]string{
 	"daemon/shim/npm.go":                "as above",
 	"daemon/shim/remote.go":             "as above",
 	"daemon/shim/sandbox.go":            "as above",
-	"daemon/shim/server.go":             "the socket of the group polis; below an agent's run directory",
+	"daemon/shim/sockets.go":            "the socket of the group polis; below an agent's run directory",
 	"daemon/shim/snapshots.go":          "a mount point that the user named; the mounted directory has mode 0750",
 	"daemon/workspace.go":               "the directory of a workspace that the user named: it holds two names",
 	"daemon/worktree/add.go":            "the root of a worktree, as git makes it; below .polis/worktrees",

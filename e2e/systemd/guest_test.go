@@ -98,6 +98,7 @@ func guest(t *testing.T) {
 		{"polisd's unit is hardened", hardened},
 		{"restart touches no agent", restart},
 		{"a killed polisd comes back and touches no agent", killed},
+		{"removed sockets come back and touch no agent", removedSockets},
 		{"an upgrade under load touches no agent", upgrade},
 		{"reload reads the configuration", reload},
 		{"all agents together have limits", total},

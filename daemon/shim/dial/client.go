@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -31,18 +30,9 @@ type Shim struct {
 	// OnReceive, if not nil, is called when Events gets an answer, and for every line of it. A working
 	// shim sends a line every 15 seconds.
 	OnReceive func()
+	// OnMissing, if not nil, is called when nobody listens at the socket, or there is none.
+	OnMissing func()
 	hc        *http.Client
-}
-
-// New makes a client for the shim at socket.
-func New(socket string) *Shim {
-	d := net.Dialer{Timeout: 5 * time.Second}
-	return &Shim{Socket: socket, Timeout: 10 * time.Second, hc: &http.Client{Transport: &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return d.DialContext(ctx, "unix", socket)
-		},
-		MaxIdleConns: 2, IdleConnTimeout: 30 * time.Second,
-	}}}
 }
 
 // Close drops idle connections.

@@ -1,4 +1,4 @@
-package adminsocket
+package relisten
 
 import (
 	"net"
@@ -10,13 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The admin socket is the owner's alone from its first moment, whatever the umask,
+// A socket is the owner's alone from its first moment, whatever the umask,
 // which is the whole process's and stays as it is.
-func TestTheAdminSocketIsPrivateFromTheFirst(t *testing.T) {
+func TestASocketIsPrivateFromTheFirst(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	before := unix.Umask(0)
 	defer unix.Umask(before)
-	l, err := listenPrivate(path)
+	l, err := Private(path)
 	require.NoError(t, err)
 	defer l.Close()
 	st, err := os.Stat(path)

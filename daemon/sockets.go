@@ -1,0 +1,86 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	"polis/daemon/adminsocket"
+	"polis/daemon/layout"
+	"polis/daemon/relisten"
+	"polis/daemon/server"
+	"polis/lockd"
+)
+
+// socketTick is how often it is checked that the paths of the sockets lead to them. It costs three system calls for each of
+// polisd's, and one for that of an agent. inotify(7) would use up an instance, of which a machine has few.
+const socketTick = time.Second
+
+// newSockets makes what keeps the sockets of polisd.
+func (d *Daemon) newSockets() *relisten.Keeper {
+	return &relisten.Keeper{Report: func(r relisten.Report) {
+		e := r.Event("")
+		if d.Systemd && r.Path == d.run.Socket() && r.Err == nil {
+			e.Data["hint"] = "systemctl restart polisd.socket: until then clients that connect while polisd restarts are refused"
+			e.Message += "; to have systemd hold it again: systemctl restart polisd.socket"
+		}
+		r.Log(d.Log)
+		d.hub.Publish(e)
+	}}
+}
+
+// keepSockets runs until ctx ends.
+func (d *Daemon) keepSockets(ctx context.Context) {
+	for ctx.Err() == nil {
+		d.sockets.Check()
+		for name := range d.agents.Mounted() {
+			if dir := d.run.Agent(name); noSocket(layout.ShimSocket(dir)) || noSocket(layout.InsideSocket(dir)) {
+				d.shims.remindOfSocket(name)
+			}
+		}
+		sleep(ctx, socketTick)
+	}
+}
+
+// noSocket reports whether no socket has the name.
+func noSocket(path string) bool {
+	fi, err := os.Lstat(path)
+	return errors.Is(err, os.ErrNotExist) || err == nil && fi.Mode().Type() != os.ModeSocket
+}
+
+// lockSocket makes the socket of the shims' leases.
+func (d *Daemon) lockSocket() (net.Listener, error) {
+	l, err := lockd.Listen(d.run.LockSocket())
+	if err != nil {
+		return nil, err
+	}
+	f, err := relisten.Follow(l, d.run.LockSocket(), relisten.Options{Mode: 0o600})
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	d.sockets.Add(f)
+	return f, nil
+}
+
+func (d *Daemon) openAPI() error {
+	l, err := adminsocket.Open(d.Listener, d.run.Socket(), d.gid)
+	if err != nil {
+		return fmt.Errorf("admin socket: %w", err)
+	}
+	d.Listener = l
+	d.sockets.Add(l)
+	d.sockets.Check()
+	readers, err := adminsocket.ReadGroup(d.Config.ReadGroup)
+	if err != nil {
+		return err
+	}
+	if err := adminsocket.Allow(l, readers); err != nil {
+		return err
+	}
+	d.api = &server.Server{Backend: &backend{Daemon: d, Manager: d.agents}, Log: d.Log, GID: adminsocket.GroupOf(l, d.gid), ReadGID: readers}
+	d.api.Open()
+	return nil
+}
