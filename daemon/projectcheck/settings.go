@@ -67,7 +67,12 @@ var statusKeys = map[string]string{"core.filemode": "true", "core.symlinks": "tr
 const settingKeys = `^(filter\..*\.(clean|smudge|process)|core\.(autocrlf|eol|filemode|symlinks|ignorecase|sparsecheckout)|status\.showuntrackedfiles|diff\.ignoresubmodules|submodule\..*\.ignore)$`
 
 // configured has the settings of the owner's git, and of those what agents' git reads too: the system's.
-type configured struct{ owner, system map[string]worktree.OwnersSetting }
+type configured struct {
+	owner, system map[string]worktree.OwnersSetting
+}
+
+// systemFile is the configuration of the system. Sandboxes have it; what it includes can be elsewhere, or on a condition.
+const systemFile = "/etc/gitconfig"
 
 func readConfigured(ctx context.Context, p *worktree.Project, home string) (configured, error) {
 	c := configured{map[string]worktree.OwnersSetting{}, map[string]worktree.OwnersSetting{}}
@@ -77,15 +82,16 @@ func readConfigured(ctx context.Context, p *worktree.Project, home string) (conf
 			s.Value = "true"
 		}
 		c.owner[s.Key] = s // the last one counts
-		if s.Scope == "system" {
+		if s.Scope == "system" && s.File == systemFile {
 			c.system[s.Key] = s
 		}
 	}
 	return c, err
 }
 
-// differs returns the keys whose values are others in agents, with the owner's value. without is what git has for keys that are not set.
-func (c configured) differs(keys []string, without map[string]string) (out []string) {
+// differs returns the keys of which the owner's git has other values than agents have, with the owner's value: agents have those of
+// shared, and else those of without.
+func (c configured) differs(keys []string, shared map[string]worktree.OwnersSetting, without map[string]string) (out []string) {
 	slices.Sort(keys)
 	for _, key := range keys {
 		value := func(of map[string]worktree.OwnersSetting) string {
@@ -94,7 +100,7 @@ func (c configured) differs(keys []string, without map[string]string) (out []str
 			}
 			return without[key]
 		}
-		if value(c.owner) != value(c.system) {
+		if value(c.owner) != value(shared) {
 			out = append(out, fmt.Sprintf("%s = %s (%s)", key, api.Shorten(c.owner[key].Value, 60), c.owner[key].Scope))
 		}
 	}
@@ -113,39 +119,48 @@ func normal(value string) string {
 	}
 }
 
+// lineEndings is the row of conversions. What the system sets is one, too: polis makes the files of agents without it.
 func (c configured) lineEndings() api.Finding {
-	found := c.differs([]string{"core.autocrlf", "core.eol"}, map[string]string{"core.autocrlf": "false", "core.eol": "native"})
+	found := c.differs([]string{"core.autocrlf", "core.eol"}, nil, map[string]string{"core.autocrlf": "false", "core.eol": "native"})
 	if len(found) == 0 {
 		return fine(LineEndings, "as in agents")
 	}
-	return by(partly(LineEndings, strings.Join(found, ", "), "agents' git does not convert line endings by it: files can have other ones there"),
+	return by(partly(LineEndings, strings.Join(found, ", "), "the files of agents are made without converting line endings by it: they can have other ones there"),
 		"what all need belongs into .gitattributes of the project, which you then commit", "printf '* text=auto\\n' >> .gitattributes && git add .gitattributes")
 }
 
-// filters is the row of the filter drivers; those of the system are in agents too.
-func (c configured) filters() api.Finding {
-	drivers := map[string]bool{}
+// filters is the row of the filter drivers that apply to files of the project.
+func (c configured) filters(ctx context.Context, p *worktree.Project, home string) api.Finding {
+	drivers := map[string]bool{} // with whether the system alone sets them
 	for key, s := range c.owner {
-		rest, ok := strings.CutPrefix(key, "filter.")
-		if !ok || s.Value == "" || c.system[key].Value == s.Value {
-			continue
+		if rest, ok := strings.CutPrefix(key, "filter."); ok && s.Value != "" {
+			name := rest[:strings.LastIndexByte(rest, '.')]
+			all, seen := drivers[name]
+			drivers[name] = (all || !seen) && c.system[key].Value == s.Value
 		}
-		drivers[rest[:strings.LastIndexByte(rest, '.')]] = true
 	}
+	maps.DeleteFunc(drivers, func(name string, _ bool) bool {
+		n, err := p.Filtered(ctx, home, name)
+		return err == nil && n == 0
+	})
 	names := slices.Sorted(maps.Keys(drivers))
+	found := strings.Join(names, ", ")
 	switch {
 	case len(names) == 0:
-		return fine(Filters, "as in agents")
+		return fine(Filters, "none applies to files of the project")
+	case !slices.Contains(slices.Collect(maps.Values(drivers)), false):
+		return by(partly(Filters, found, "agents' git runs these filters; the files of a new agent are as the repository has them"), "in an agent, git lfs pull, or a checkout of the files, filters them",
+			"polisctl agents exec AGENT -- git lfs pull")
 	case slices.Equal(names, []string{"lfs"}):
 		return by(partly(Filters, "lfs is configured for you, and not for the system", "agents' git does not run Git LFS: files that it has are pointers there, and new ones are no pointers"),
 			"configure it for all users of this machine", "sudo git lfs install --system")
 	}
-	return by(partly(Filters, strings.Join(names, ", "), "agents' git does not run these filters, and merges that change files of theirs are not checked out"),
+	return by(partly(Filters, found, "agents' git does not run these filters, and merges that change files of theirs are not checked out"),
 		"configure those that agents need, and whose programs all users have, for the system: their clean, smudge and process", "sudo git config --system --edit")
 }
 
 func (c configured) sparse() api.Finding {
-	if found := c.differs([]string{"core.sparsecheckout"}, map[string]string{"core.sparsecheckout": "false"}); len(found) > 0 {
+	if found := c.differs([]string{"core.sparsecheckout"}, nil, map[string]string{"core.sparsecheckout": "false"}); len(found) > 0 {
 		return by(partly(Sparse, strings.Join(found, ", "), "agents have all files of the commit"), "rules can hide files from an agent", "polisctl agents add --help")
 	}
 	return fine(Sparse, "none")
@@ -158,10 +173,9 @@ func (c configured) status() api.Finding {
 			keys, without[key] = append(keys, key), "none"
 		}
 	}
-	found := c.differs(keys, without)
+	found := c.differs(keys, c.system, without)
 	if len(found) == 0 {
 		return fine(Status, "as in agents")
 	}
 	return by(partly(Status, strings.Join(found, ", "), "git status in agents can list other files as changed or new than yours"), "in an agent, git config sets it for that agent", "polisctl agents exec AGENT -- git config KEY VALUE")
 }
-
