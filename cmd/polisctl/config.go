@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -127,8 +129,11 @@ exit status is 3 if the file does not set KEY: polisd then uses the default that
 					return err
 				}
 				text, err := f.Read()
+				if errors.Is(err, fs.ErrPermission) {
+					return api.Errorf(api.CodeForbidden, "only root can read %s", f.Path).WithHint("%s", a.asRoot("config", "get", "--config", f.Path, args[0]))
+				}
 				if err != nil {
-					return cannotChange(f.Path, err, a.asRoot("config", "get", "--config", f.Path, args[0]))
+					return api.Errorf(api.CodeInvalidConfig, "read the configuration: %w", err)
 				}
 				value, ok, err := tomledit.Get(text, e.table, e.key)
 				if err != nil {

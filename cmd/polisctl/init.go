@@ -134,10 +134,10 @@ func (a *app) initialize(ctx context.Context, c *client.Client, ans initAnswers,
 	}
 	res.Workspace, res.Created, res.ClonedFrom, res.Warnings = resp.Workspace, resp.Created, resp.ClonedFrom, resp.Warnings
 	edit.workspace(resp.Workspace.Name)
-	if edit.forbidden {
+	if edit.forbidden && edit.needed() {
 		ans.clone = ans.clone || resp.ClonedFrom != ""
 		res.Config, res.Pending = edit.file.Path, a.asRoot(initWords(ans, edit.file.Path)...)
-	} else if res.Changed, err = edit.write(ctx, c); err != nil {
+	} else if res.Changed, err = edit.write(ctx, c); err != nil { // of a caller who may not, all is set
 		return res, err
 	}
 	if len(res.Changed) > 0 {
@@ -146,8 +146,8 @@ func (a *app) initialize(ctx context.Context, c *client.Client, ans initAnswers,
 	res.Warnings = append(res.Warnings, edit.kept...)
 	res.Next = nextCommands(res)
 	rep, err := c.ProjectChecks(ctx, resp.Workspace.Name)
-	if err != nil {
-		return res, err
+	if err != nil { // all else is done
+		res.Warnings = append(res.Warnings, "the project could not be described: "+api.AsError(err).Message)
 	}
 	res.Checks = allChecks(rep, res.Doctor)
 	return res, nil

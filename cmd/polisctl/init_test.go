@@ -147,8 +147,24 @@ func TestInitOfAnOrdinaryUserPrintsTheCommandForRoot(t *testing.T) {
 	require.Equal(t, want, res.Pending)
 	require.Empty(t, res.Changed)
 
+	require.NoFileExists(t, filepath.Join(f.dir, "polisd.toml"))
 	out, errs = run("config", "set", "git.hooks", "it's")
 	require.Empty(t, out)
 	require.Contains(t, errs, "hint: sudo polisctl --socket "+f.socket+" config set --config "+filepath.Join(f.dir, "polisd.toml")+` -- git.hooks "it's"`)
-	require.NoFileExists(t, filepath.Join(f.dir, "polisd.toml"))
+
+	// What is set already needs nobody.
+	require.NoError(t, os.WriteFile(filepath.Join(f.dir, "polisd.toml"), []byte("[network]\negress = \"none\"\n[merge.workspaces.project]\ncheck = \"true\"\n"), 0o644)) //nolint:gosec // another user reads it
+	cmd := exec.CommandContext(t.Context(), program, append([]string{"--json"}, args...)...)
+	cmd.Dir, cmd.Env = "/", append(os.Environ(), "POLIS_SOCKET="+f.socket)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534, Groups: []uint32{}}}
+	text, err = cmd.Output()
+	require.NoError(t, err)
+	res = initResult{}
+	require.NoError(t, json.Unmarshal(text, &res))
+	require.Empty(t, res.Pending)
+	require.Len(t, res.Warnings, 2)
+
+	require.NoError(t, os.Chmod(filepath.Join(f.dir, "polisd.toml"), 0o600))
+	_, errs = run("config", "get", "git.hooks")
+	require.Contains(t, errs, "only root can read")
 }

@@ -74,11 +74,35 @@ func (e *configEdit) workspace(name string) {
 	}
 }
 
+// needed reports whether the file lacks one of the keys, as far as the caller may read it.
+func (e *configEdit) needed() bool {
+	text, err := e.file.Read()
+	if err != nil {
+		return true
+	}
+	for _, s := range e.sets {
+		if _, has, err := tomledit.Get(text, s.table, s.key); err != nil || !has {
+			return true
+		}
+	}
+	return false
+}
+
+// keep notes a key that the file sets already.
+func (e *configEdit) keep(s entry) {
+	e.kept = append(e.kept, s.name()+" is set already in "+e.file.Path+", and was not changed: polisctl config set changes it")
+}
+
 // write writes the changed file, after polisd has checked it, and makes polisd read it. It returns the keys that
 // it set. A key that the file sets already stays as it is.
 func (e *configEdit) write(ctx context.Context, c *client.Client) ([]string, error) {
 	changed := []string{}
-	if len(e.sets) == 0 {
+	if e.forbidden {
+		for _, s := range e.sets {
+			e.keep(s)
+		}
+	}
+	if len(e.sets) == 0 || e.forbidden {
 		return changed, nil
 	}
 	err := e.file.Edit(ctx, func(text string) (string, error) {
@@ -86,7 +110,7 @@ func (e *configEdit) write(ctx context.Context, c *client.Client) ([]string, err
 			if _, has, err := tomledit.Get(text, s.table, s.key); err != nil {
 				return "", api.Errorf(api.CodeInvalidConfig, "read %s: %w", e.file.Path, err)
 			} else if has {
-				e.kept = append(e.kept, s.name()+" is set already in "+e.file.Path+", and was not changed: polisctl config set changes it")
+				e.keep(s)
 				continue
 			}
 			var err error
