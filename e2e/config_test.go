@@ -73,7 +73,7 @@ func TestInitDescribesTheProject(t *testing.T) {
 	d := startDaemon(t, options{user: homeOwner})
 	repo := d.ownersProject(map[string]string{
 		".gitconfig":         "[user]\n\tname = Ann\n\temail = ann@x\n[core]\n\tautocrlf = input\n[commit]\n\tgpgSign = true\n[filter \"up\"]\n\tclean = tr a-z A-Z\n",
-		".config/git/ignore": "*.swp\n", ".config/git/attributes": "*.txt text\n",
+		".config/git/ignore": "*.swp\n", ".config/git/attributes": "*.txt text filter=up\n",
 		"tools/bin/python3": "",
 	})
 	git(t, repo, "config", "core.sparseCheckout", "true")

@@ -133,7 +133,7 @@ func TestADifferenceWithoutItsNoticeIsFound(t *testing.T) {
 func run(rt require.TestingT, t *testing.T, w world, dir string) ([]difference, []api.Finding) {
 	ctx := t.Context()
 	require.NoError(rt, os.Chmod(dir, 0o755))
-	project, common, owner := makeProject(rt, t, w, dir)
+	project, owner := makeProject(rt, t, w, dir)
 	spec := worktree.Spec{Workspace: filepath.Join(dir, "ws"), Repo: project, UID: agentUID, GID: agentUID, Log: slog.New(slog.DiscardHandler)}
 	_, err := worktree.Up(ctx, spec)
 	require.NoError(rt, err, "%+v", w)
@@ -194,12 +194,11 @@ func run(rt require.TestingT, t *testing.T, w world, dir string) ([]difference, 
 	require.NoError(rt, os.Rename(owner.home, owner.home+".hidden"))
 	theirs, err := agent.facts(ctx, tracked)
 	require.NoError(rt, err, "%+v", w)
-	_ = common
 	return compare(mine, theirs, filters), rows
 }
 
 // makeProject makes the owner's project, with a checkout by the owner's git.
-func makeProject(rt require.TestingT, t *testing.T, w world, dir string) (project, common string, owner somebody) {
+func makeProject(rt require.TestingT, t *testing.T, w world, dir string) (project string, owner somebody) {
 	src, ownHome := filepath.Join(dir, "src"), filepath.Join(dir, "home")
 	plain := func(dir string, args ...string) {
 		cmd := exec.CommandContext(t.Context(), "git", append([]string{"-c", "protocol.file.allow=always", "-c", "user.name=u", "-c", "user.email=u@x"}, args...)...)
@@ -211,7 +210,8 @@ func makeProject(rt require.TestingT, t *testing.T, w world, dir string) (projec
 	require.NoError(rt, os.MkdirAll(ownHome, 0o755))
 	require.NoError(rt, os.RemoveAll("/etc/gitconfig"))
 	plain(dir, "init", "-q", "-b", "main", "src")
-	project, common = src, filepath.Join(src, ".git")
+	project = src
+	common := filepath.Join(src, ".git")
 	require.NoError(rt, writeAll(src, w.ours, project, ownHome))
 	plain(src, "add", "-A", "-f")
 	plain(src, "commit", "-qm", "first")
@@ -267,5 +267,5 @@ func makeProject(rt require.TestingT, t *testing.T, w world, dir string) (projec
 		_ = os.Remove(filepath.Join(project, name)) // a sparse checkout has not all
 	}
 	run("checkout", "-f", "-q", "HEAD", "--", ".")
-	return project, common, owner
+	return project, owner
 }
