@@ -16,14 +16,14 @@ import (
 	"polis/daemon/api"
 )
 
-// somebody runs git in a directory.
-type somebody struct {
+// caller runs git in a directory.
+type caller struct {
 	dir, home string
 	uid       uint32
 }
 
 // git returns the output of git, also if it ends with status 1.
-func (s somebody) git(ctx context.Context, stdin string, args ...string) (string, error) {
+func (s caller) git(ctx context.Context, stdin string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "git", args...)
 	cmd.Dir, cmd.Stdin = s.dir, strings.NewReader(stdin)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.home, "LC_ALL=C", "GIT_OPTIONAL_LOCKS=0", "GIT_TERMINAL_PROMPT=0"}
@@ -58,7 +58,7 @@ var candidates = []string{"x.log", "x.swp", "keep.swp", ".idea/f", "dir/x.o", "x
 
 var identTime = regexp.MustCompile(` \d+ [+-]\d{4}\n$`)
 
-func (s somebody) facts(ctx context.Context, tracked []string) (f facts, err error) {
+func (s caller) facts(ctx context.Context, tracked []string) (f facts, err error) {
 	var errs []error
 	run := func(stdin string, args ...string) string {
 		out, err := s.git(ctx, stdin, args...)

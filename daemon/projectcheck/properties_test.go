@@ -156,7 +156,7 @@ func run(rt require.TestingT, t *testing.T, w world, dir string) ([]difference, 
 		require.NoError(rt, os.MkdirAll(filepath.Dir(to), 0o755))
 		require.NoError(rt, os.Symlink(objects, to))
 	}
-	agent := somebody{dir: tree.Path, home: filepath.Join(dir, "agent"), uid: agentUID}
+	agent := caller{dir: tree.Path, home: filepath.Join(dir, "agent"), uid: agentUID}
 	require.NoError(rt, os.Mkdir(agent.home, 0o700))
 	require.NoError(rt, os.Chown(agent.home, agentUID, agentUID))
 	o, err := p.OwnersGit(ctx, owner.home)
@@ -198,7 +198,7 @@ func run(rt require.TestingT, t *testing.T, w world, dir string) ([]difference, 
 }
 
 // makeProject makes the owner's project, with a checkout by the owner's git.
-func makeProject(rt require.TestingT, t *testing.T, w world, dir string) (project string, owner somebody) {
+func makeProject(rt require.TestingT, t *testing.T, w world, dir string) (project string, owner caller) {
 	src, ownHome := filepath.Join(dir, "src"), filepath.Join(dir, "home")
 	plain := func(dir string, args ...string) {
 		cmd := exec.CommandContext(t.Context(), "git", append([]string{"-c", "protocol.file.allow=always", "-c", "user.name=u", "-c", "user.email=u@x"}, args...)...)
@@ -255,7 +255,7 @@ func makeProject(rt require.TestingT, t *testing.T, w world, dir string) (projec
 		old, _ := os.ReadFile(file)                                                                           //nolint:errcheck // there may be none
 		require.NoError(rt, os.WriteFile(file, append(old, at(w.config[place], project, ownHome)...), 0o644)) //nolint:gosec // as git's own
 	}
-	owner = somebody{dir: project, home: ownHome}
+	owner = caller{dir: project, home: ownHome}
 	run := func(args ...string) {
 		_, err := owner.git(t.Context(), "", args...)
 		require.NoError(rt, err, "%+v", w)
