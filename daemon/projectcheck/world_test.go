@@ -75,8 +75,8 @@ func drawWorld(t *rapid.T) world {
 			file := fmt.Sprintf("inc%d", i)
 			w.files[file] = text
 			text = way + "\n\tpath = ~~/" + file + "\n"
-			if strings.Contains(way, "hasconfig") && strings.HasPrefix(key, "remote.") {
-				continue // git refuses it
+			if strings.HasPrefix(way, "[includeIf") && strings.HasPrefix(key, "remote.") {
+				continue // git refuses it in a file of any condition, if there is one of hasconfig
 			}
 		}
 		w.config[place] += text
