@@ -48,7 +48,7 @@ func (b *backend) Status(ctx context.Context) api.DaemonStatus {
 	b.mu.Lock()
 	rep := b.reconciled
 	b.mu.Unlock()
-	return api.DaemonStatus{Reconcile: rep, Version: b.Version, PID: os.Getpid(), StartedAt: b.started, IsolationMode: isolation.Mode(b.Daemon.missingIsolation), Lost: b.Daemon.missingIsolation,
+	return api.DaemonStatus{Reconcile: rep, ConfigFile: b.ConfigFile, Version: b.Version, PID: os.Getpid(), StartedAt: b.started, IsolationMode: isolation.Mode(b.Daemon.missingIsolation), Lost: b.Daemon.missingIsolation,
 		Launcher: b.shims.launcher.Name(), CgroupMode: string(b.cg.Mode), Workspaces: b.Workspaces(), Agents: b.List(ctx, ""),
 		Locks: b.locks.Stats().Leases, Conflicts: b.conflictCount(), Cases: b.cases.Digest(), Warnings: b.warned()}
 }

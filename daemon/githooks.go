@@ -10,6 +10,7 @@ import (
 	"polis/daemon/check"
 	"polis/daemon/config"
 	"polis/daemon/githooks"
+	"polis/daemon/projectcheck"
 	"polis/daemon/shim/wire"
 	"polis/daemon/worktree"
 )
@@ -76,19 +77,24 @@ func (w *workspace) ownersNotices(ctx context.Context) (notices []string) {
 	if err != nil || p == nil {
 		return nil // reported elsewhere
 	}
-	h, s, err := hooksOf(ctx, p)
+	h, s, err := w.hooks(ctx, p)
 	if err != nil {
 		w.d.Log.Warn("git configuration of the project's owner not read", "workspace", w.agents.Name, "err", err)
 		return []string{"polis cannot tell whether the project has git hooks: " + err.Error()}
-	}
-	c := w.d.live()
-	if h != nil {
-		h.Run = c.Git.Hooks == config.HooksRun
 	}
 	for _, text := range []string{githooks.Notice(h), githooks.SignNotice(s, w.mustSign())} {
 		if text != "" {
 			notices = append(notices, text)
 		}
 	}
-	return notices
+	return append(notices, projectcheck.Notices(projectcheck.OwnersGit(ctx, p, homeOf(p.Owner.UID)))...)
+}
+
+// hooks is hooksOf, with whether the hooks run for agents.
+func (w *workspace) hooks(ctx context.Context, p *worktree.Project) (*wire.GitHooks, githooks.Settings, error) {
+	h, s, err := hooksOf(ctx, p)
+	if h != nil {
+		h.Run = w.d.live().Git.Hooks == config.HooksRun
+	}
+	return h, s, err
 }

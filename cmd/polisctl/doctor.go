@@ -75,6 +75,9 @@ func doctorPage(p *page, rep api.DoctorReport) {
 		if c.Fix != "" {
 			p.line("  what to do: %s", c.Fix)
 		}
+		if c.Command != "" {
+			p.line("  command:    %s", c.Command)
+		}
 	}
 }
 

@@ -138,7 +138,7 @@ func (f *fake) routes() http.Handler {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		answer(w, 200, api.DaemonStatus{
-			Version: "1.2.3", PID: 42, StartedAt: f.now, IsolationMode: "full", Launcher: "fork", CgroupMode: "v1",
+			Version: "1.2.3", PID: 42, ConfigFile: filepath.Join(f.dir, "polisd.toml"), StartedAt: f.now, IsolationMode: "full", Launcher: "fork", CgroupMode: "v1",
 			Workspaces: []api.Workspace{f.workspace()}, Agents: f.sorted(), Locks: len(f.locks), Conflicts: api.ConflictCount{Merges: 1, Paths: 2}, Warnings: []string{"something is odd"},
 		})
 	})
@@ -189,6 +189,13 @@ func (f *fake) routes() http.Handler {
 	}))
 	mux.HandleFunc("GET /v1/doctor", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, 200, api.DoctorReport{Checks: []api.Check{{Name: "kernel", State: api.CheckOK, Found: "6.1"}, {Name: "clock", State: api.CheckWarn, Found: "not synchronized", Cost: "times of events"}}})
+	})
+	mux.HandleFunc("GET /v1/workspaces/{name}/checks", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, 200, api.ProjectReport{Checks: []api.Finding{
+			{Area: api.AreaGit, Name: "repository", Found: "a clone at /src", Works: api.WorksOK},
+			{Area: api.AreaGit, Name: "hooks", Found: "git hooks in .git/hooks (pre-commit) do not run for agents and merges", Works: api.WorksPartly,
+				Fix: "only if agents may run them: they run in the sandboxes", Command: "sudo polisctl config set git.hooks run"},
+		}})
 	})
 	mux.HandleFunc("GET /v1/types", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, 200, map[string]any{"types": []map[string]any{

@@ -4,12 +4,6 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"fmt"
-	"os"
-	"path/filepath"
-	"slices"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,12 +14,15 @@ import (
 // initAnswers are what the administrator chooses: by flags, at the prompts, or by default.
 type initAnswers struct {
 	repo, base, check, egress string
-	config                    string // the file that is changed
+	config                    string // the file that is changed; "": the one that polisd uses
+	clone                     bool
 	yes                       bool
 }
 
 // initResult is what init found and did.
 type initResult struct {
+	// Checks are the rows of the table: of the project, then of the machine.
+	Checks    []api.Finding    `json:"checks"`
 	Doctor    api.DoctorReport `json:"doctor"`
 	Types     []string         `json:"types"`
 	Workspace api.Workspace    `json:"workspace"`
@@ -35,8 +32,10 @@ type initResult struct {
 	Base       string   `json:"base,omitempty"`
 	Config     string   `json:"config,omitempty"`
 	Changed    []string `json:"changed"`
-	Next       []string `json:"next"`
-	Warnings   []string `json:"warnings,omitempty"`
+	// Pending is the command that writes the configuration, if the caller may not.
+	Pending  string   `json:"pending,omitempty"`
+	Next     []string `json:"next"`
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 func (a *app) initCmd() *cobra.Command {
@@ -47,9 +46,13 @@ func (a *app) initCmd() *cobra.Command {
 		Long: `Check this machine, find the installed agents, put a repository under polis, and
 write the configuration that you choose. On a terminal, init prompts for what no
 flag gives, and shows a default; elsewhere, or with --yes, it takes the defaults.
-It ends with the next three commands. Running it again changes nothing that is set.
 
-Only root can change the configuration; members of the group polis can do the rest.`,
+It prints a table of what it found in the project and on the machine: what works with
+agents, what does not or only in part, what to do, and the command for it. It ends
+with the next commands. Running it again changes nothing that is set.
+
+Only root can change the configuration; members of the group polis can do the rest.
+For them, init ends with status 5 and prints the command that root runs, with all answers.`,
 		Example: `  polisctl init
   sudo polisctl init --repo ~/src/project --base claude --check 'make test' --yes`,
 		Args: takes(0, 0, ""),
@@ -59,7 +62,8 @@ Only root can change the configuration; members of the group polis can do the re
 	f.StringVar(&ans.base, "base", "", "the base `TYPE` of the first agent (default: the first that is installed)")
 	f.StringVar(&ans.check, "check", "", "a shell `COMMAND` that must succeed before a merge")
 	f.StringVar(&ans.egress, "egress", "", "where agents may connect to: open, none, ask, or a `LIST` of names")
-	f.StringVar(&ans.config, "config", "/etc/polis/polisd.toml", "the configuration `FILE` of polisd")
+	f.StringVar(&ans.config, "config", "", "the configuration `FILE` of polisd (default: the one that it uses)")
+	f.BoolVar(&ans.clone, "clone", false, "clone a bare repository also if it has worktrees")
 	f.BoolVarP(&ans.yes, "yes", "y", false, "take the defaults without prompts")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		repo, err := repository(ans.repo)
@@ -67,6 +71,9 @@ Only root can change the configuration; members of the group polis can do the re
 			return err
 		}
 		ans.repo = repo
+		if err := noCommand(ans.check); err != nil {
+			return err
+		}
 		var ask *prompter
 		if !ans.yes && !a.json && !a.quiet && isTerminal(a.stdin) && isTerminal(a.stderr) {
 			ask = &prompter{in: bufio.NewReader(a.stdin), out: a.stderr}
@@ -76,7 +83,13 @@ Only root can change the configuration; members of the group polis can do the re
 			if err != nil {
 				return err
 			}
-			return a.show(view{json: res, names: []string{res.Workspace.Name}, human: func(p *page) { initPage(p, res) }})
+			if err := a.show(view{json: res, names: []string{res.Workspace.Name}, human: func(p *page) { initPage(p, res) }}); err != nil {
+				return err
+			}
+			if res.Pending != "" {
+				return api.Errorf(api.CodeForbidden, "only root can change %s; all else is done", res.Config).WithHint("%s", res.Pending)
+			}
+			return nil
 		})
 	}
 	return cmd
@@ -85,7 +98,7 @@ Only root can change the configuration; members of the group polis can do the re
 // initialize does the steps in an order in which a failure leaves nothing half done: checks, questions,
 // configuration, workspace.
 func (a *app) initialize(ctx context.Context, c *client.Client, ans initAnswers, ask *prompter, given func(string) bool) (initResult, error) {
-	res := initResult{Types: []string{}, Changed: []string{}}
+	res := initResult{Types: []string{}, Changed: []string{}, Checks: []api.Finding{}}
 	var err error
 	if res.Doctor, err = c.Doctor(ctx); err != nil {
 		return res, err
@@ -108,171 +121,49 @@ func (a *app) initialize(ctx context.Context, c *client.Client, ans initAnswers,
 		return res, err
 	}
 	res.Base = ans.base
-	if ask != nil {
-		guess := projectCheck(ans.repo)
-		if !given("check") {
-			if ans.check, err = ask.line("Command that must succeed before a merge, such as "+orElse(guess, "make test"), "none"); err != nil {
-				return res, err
-			}
-		}
-		if !given("egress") {
-			if ans.egress, err = ask.line("Where may agents connect to (open, none, ask, or a list of names)", "open"); err != nil {
-				return res, err
-			}
-		}
-	}
-	edit := a.configuration(ans)
-	if err := edit.prepare(); err != nil {
+	if err := ask.rest(&ans, given); err != nil {
 		return res, err
 	}
-	resp, err := a.makeWorkspace(ctx, c, api.UpRequest{Repo: ans.repo})
+	edit, err := newConfigEdit(ctx, c, ans)
+	if err != nil {
+		return res, err
+	}
+	resp, err := a.makeWorkspace(ctx, c, api.UpRequest{Repo: ans.repo, Clone: ans.clone})
 	if err != nil {
 		return res, err
 	}
 	res.Workspace, res.Created, res.ClonedFrom, res.Warnings = resp.Workspace, resp.Created, resp.ClonedFrom, resp.Warnings
 	edit.workspace(resp.Workspace.Name)
-	if res.Changed, err = edit.write(ctx, c); err != nil {
+	if edit.forbidden && edit.needed() {
+		ans.clone = ans.clone || resp.ClonedFrom != ""
+		res.Config, res.Pending = edit.file.Path, a.asRoot(initWords(ans, edit.file.Path)...)
+	} else if res.Changed, err = edit.write(ctx, c); err != nil { // of a caller who may not, all is set
 		return res, err
 	}
 	if len(res.Changed) > 0 {
-		res.Config = ans.config
+		res.Config = edit.file.Path
 	}
 	res.Warnings = append(res.Warnings, edit.kept...)
 	res.Next = nextCommands(res)
+	rep, err := c.ProjectChecks(ctx, resp.Workspace.Name)
+	if err != nil { // all else is done
+		res.Warnings = append(res.Warnings, "the project could not be described: "+api.AsError(err).Message)
+	}
+	res.Checks = allChecks(rep, res.Doctor)
 	return res, nil
 }
 
-// chooseBase settles on the type of the first agent.
-func chooseBase(ans *initAnswers, types []client.AgentType, available []string, ask *prompter) error {
-	if ans.base == "" && len(available) > 0 {
-		ans.base = available[0]
-		if slices.Contains(available, "claude") {
-			ans.base = "claude"
-		}
-		if ask != nil {
-			var err error
-			if ans.base, err = ask.line("Base type of the first agent ("+strings.Join(available, ", ")+")", ans.base); err != nil {
-				return err
-			}
-		}
+// initWords are the words of a command line of init that has all answers.
+func initWords(ans initAnswers, file string) []string {
+	words := []string{"init", "--repo", ans.repo, "--base", ans.base, "--config", file}
+	if ans.check != "" {
+		words = append(words, "--check", ans.check)
 	}
-	i := slices.IndexFunc(types, func(t client.AgentType) bool { return t.Name == ans.base })
-	switch {
-	case ans.base == "":
-		hint := "polisctl agents types lists them"
-		if i := slices.IndexFunc(types, func(t client.AgentType) bool { return t.Name == "claude" && t.Install != "" }); i >= 0 {
-			hint = types[i].Install
-		}
-		return api.Errorf(api.CodeAgentTypeUnavailable, "no program of an agent is installed").WithHint("%s; for a command of your own: polisctl init --base custom", hint)
-	case i < 0:
-		return api.Errorf(api.CodeAgentTypeUnavailable, "there is no base type %q", api.Shorten(ans.base, 64)).WithHint("polisctl agents types lists them")
-	case !types[i].Available:
-		return api.Errorf(api.CodeAgentTypeUnavailable, "base type %s cannot be used: %s", ans.base, types[i].Reason).
-			WithHint("%s", orElse(types[i].Install, "install "+types[i].Program+" for all users"))
+	if ans.egress != "" {
+		words = append(words, "--egress", ans.egress)
 	}
-	return nil
+	if ans.clone {
+		words = append(words, "--clone")
+	}
+	return append(words, "--yes")
 }
-
-func orElse(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
-}
-
-// nextCommands are the three that a newcomer types next.
-func nextCommands(res initResult) []string {
-	where := ""
-	if res.Workspace.Agents > 0 {
-		where = " --workspace " + res.Workspace.Name
-	}
-	if res.Base == "custom" {
-		return []string{"polisctl agents add worker" + where + " --base custom", "polisctl agents shell worker", "polisctl status"}
-	}
-	return []string{
-		fmt.Sprintf("polisctl agents add %s%s --base %s", res.Base, where, res.Base),
-		fmt.Sprintf("polisctl run %s %q", res.Base, "explain what this project does, in NOTES.md"),
-		"polisctl tui",
-	}
-}
-
-func initPage(p *page, res initResult) {
-	warnings := 0
-	for _, c := range res.Doctor.Checks {
-		if c.State == api.CheckWarn {
-			warnings++
-		}
-	}
-	p.line("machine     ready%s", map[bool]string{true: fmt.Sprintf(", with %s: polisctl doctor", api.Count(warnings, "warning"))}[warnings > 0])
-	for _, c := range res.Doctor.Checks {
-		if c.Code == api.CodeNetworkBlocked {
-			p.warn("%s; %s: %s", c.Found, c.Cost, c.Fix)
-		}
-	}
-	p.line("agents      %s", orElse(strings.Join(res.Types, ", "), "no program is installed; custom runs any command"))
-	p.line("workspace   %s at %s", res.Workspace.Name, res.Workspace.Path)
-	if res.ClonedFrom != "" {
-		p.line("            a clone of %s, which is a bare repository", res.ClonedFrom)
-	}
-	for _, c := range res.Changed {
-		p.line("configured  %s in %s", c, res.Config)
-	}
-	for _, w := range res.Warnings {
-		p.warn("%s", w)
-	}
-	p.line("")
-	p.line("Next:")
-	for _, n := range res.Next {
-		p.line("  %s", n)
-	}
-}
-
-// A prompter asks for one line at a time.
-type prompter struct {
-	in  *bufio.Reader
-	out *os.File
-}
-
-// line returns the answer, or the default for an empty one; "none" is "".
-func (p *prompter) line(question, def string) (string, error) {
-	fmt.Fprintf(p.out, "%s [%s]: ", question, def)
-	text, err := p.in.ReadString('\n')
-	if err != nil {
-		return "", api.Errorf(api.CodeInternal, "no answer; nothing was changed")
-	}
-	if text = strings.TrimSpace(text); text == "" {
-		text = def
-	}
-	if text == "none" && def == "none" {
-		text = ""
-	}
-	return text, nil
-}
-
-// projectChecks are files that show how a project is tested.
-var projectChecks = []struct{ file, contains, command string }{
-	{"Makefile", "\ntest:", "make test"},
-	{"package.json", `"test"`, "npm test"},
-	{"go.mod", "", "go test ./..."},
-	{"Cargo.toml", "", "cargo test"},
-	{"pyproject.toml", "", "python3 -m pytest"},
-}
-
-// projectCheck guesses the command that tests a project; "" if nothing shows it. It reads a bounded part of
-// regular files, as the caller.
-func projectCheck(repo string) string {
-	for _, c := range projectChecks {
-		path := filepath.Join(repo, c.file)
-		fi, err := os.Stat(path)
-		if err != nil || !fi.Mode().IsRegular() || fi.Size() > 1<<20 {
-			continue
-		}
-		if b, err := os.ReadFile(path); err == nil && strings.Contains("\n"+string(b), c.contains) {
-			return c.command
-		}
-	}
-	return ""
-}
-
-// reloadTime bounds the check of the changed configuration.
-const reloadTime = 30 * time.Second

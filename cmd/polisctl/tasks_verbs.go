@@ -13,7 +13,7 @@ import (
 func (a *app) taskVerb(use, short, long string, do func(*client.Client, context.Context, string) (api.Task, error)) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Long: long,
-		Args: takes(1, 1, "the ID of a task"),
+		Args: takes(1, 1, "the ID of a task"), ValidArgsFunction: a.completeTasks,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkText("ID", args[0], maxText); err != nil {
 				return err

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/activation"
@@ -72,6 +73,9 @@ func run(ctx context.Context, args []string) error {
 	if *check {
 		fmt.Println("configuration is good:", *file)
 		return nil
+	}
+	if *file, err = filepath.Abs(*file); err != nil {
+		return err
 	}
 	log := logger(c.LogLevel, !*cleanup)
 	d := &daemon.Daemon{Config: c, ConfigFile: *file, Log: log, Version: version, Systemd: useSystemd(c)}

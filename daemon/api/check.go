@@ -23,6 +23,8 @@ type Check struct {
 	// empty when nothing is wrong.
 	Cost string `json:"cost,omitempty"`
 	Fix  string `json:"fix,omitempty"`
+	// Command is the shell command of Fix, if one does it.
+	Command string `json:"command,omitempty"`
 	// Code is what fails with this when agents are added, if something does.
 	Code Code `json:"code,omitempty"`
 }

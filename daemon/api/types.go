@@ -277,6 +277,8 @@ type DaemonStatus struct {
 	Warnings      []string      `json:"warnings,omitempty"`
 	// Reconcile is what this polisd found when it started; nil until it has.
 	Reconcile *ReconcileReport `json:"reconcile,omitempty"`
+	// ConfigFile is the configuration file of this polisd, absolute.
+	ConfigFile string `json:"config_file,omitempty"`
 }
 
 // Attach is the address of the agent's own server, for clients: terminals and

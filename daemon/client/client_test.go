@@ -97,6 +97,7 @@ func TestEveryCallUsesItsRoute(t *testing.T) {
 	}{
 		{"GET /v1/status ", func(c *Client) error { _, err := c.Status(ctx); return err }},
 		{"GET /v1/doctor ", func(c *Client) error { _, err := c.Doctor(ctx); return err }},
+		{"GET /v1/workspaces/w/checks ", func(c *Client) error { _, err := c.ProjectChecks(ctx, "w"); return err }},
 		{"GET /v1/usage?by=day&since=2026-01-01&workspace=w ", func(c *Client) error { _, err := c.Usage(ctx, "w", "day", "2026-01-01"); return err }},
 		{"GET /v1/conflicts?workspace=w ", func(c *Client) error { _, err := c.Conflicts(ctx, "w"); return err }},
 		{"GET /v1/patrol ", func(c *Client) error { _, err := c.LastPatrol(ctx); return err }},

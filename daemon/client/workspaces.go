@@ -20,6 +20,11 @@ func (c *Client) Doctor(ctx context.Context) (api.DoctorReport, error) {
 	return fetch[api.DoctorReport](ctx, c, http.MethodGet, "/v1/doctor", nil, nil)
 }
 
+// ProjectChecks describes the project of a workspace.
+func (c *Client) ProjectChecks(ctx context.Context, workspace string) (api.ProjectReport, error) {
+	return fetch[api.ProjectReport](ctx, c, http.MethodGet, "/v1/workspaces/"+url.PathEscape(workspace)+"/checks", nil, nil)
+}
+
 // Health returns nil if polisd answers and is well.
 func (c *Client) Health(ctx context.Context) error {
 	return c.call(ctx, http.MethodGet, "/v1/health", nil, nil, nil)

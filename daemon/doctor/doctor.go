@@ -61,6 +61,12 @@ func ok(name, found string) api.Check {
 	return api.Check{Name: name, State: api.CheckOK, Found: found}
 }
 
+// by adds the command that mends what a check found.
+func by(c api.Check, command string) api.Check {
+	c.Command = command
+	return c
+}
+
 func bad(name string, state api.CheckState, found, cost, fix string) api.Check {
 	return api.Check{Name: name, State: state, Found: found, Cost: cost, Fix: fix}
 }

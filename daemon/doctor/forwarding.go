@@ -24,7 +24,7 @@ func (d *Doctor) forwarding(ctx context.Context) api.Check {
 	if strings.TrimSpace(string(b)) == "0" {
 		f, err := os.OpenFile(ipForward, os.O_WRONLY, 0)
 		if err != nil {
-			return bad(name, api.CheckFail, fmt.Sprintf("off, and polisd could not switch it on: %v", err), "agents do not reach the network outside", "sysctl net.ipv4.ip_forward=1, or make /proc/sys writable for polisd")
+			return by(bad(name, api.CheckFail, fmt.Sprintf("off, and polisd could not switch it on: %v", err), "agents do not reach the network outside", "sysctl net.ipv4.ip_forward=1, or make /proc/sys writable for polisd"), "sudo sysctl net.ipv4.ip_forward=1")
 		}
 		if err := f.Close(); err != nil {
 			return bad(name, api.CheckWarn, err.Error(), "unknown whether agents reach the network outside", "")
@@ -48,12 +48,21 @@ func (d *Doctor) forwarding(ctx context.Context) api.Check {
 	if e := firewall.Blocked(f); e != nil {
 		c := bad(name, api.CheckWarn, found+"; "+e.Message, "agents do not reach the network outside: a drop of another firewall is final", e.Hint)
 		c.Code = e.Code
-		return c
+		return by(c, sudo(f.Culprit.Open))
 	}
 	if f.NoRoute {
 		return ok(name, found+"; without a route to the internet no packet was tested")
 	}
 	return ok(name, fmt.Sprintf("%s; a packet like those of agents passes all rules and leaves by %s", found, f.Uplink))
+}
+
+// sudo is one command line of commands for root.
+func sudo(commands []string) string {
+	out := make([]string, 0, len(commands))
+	for _, c := range commands {
+		out = append(out, "sudo "+c)
+	}
+	return strings.Join(out, " && ")
 }
 
 // foreignDrops reads rules where no packet can be tested.

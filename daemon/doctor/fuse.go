@@ -30,7 +30,7 @@ func (d *Doctor) fuse(ctx context.Context) []api.Check {
 		if errors.Is(err, fs.ErrPermission) {
 			fix = "run doctor as root"
 		}
-		return []api.Check{bad(name, api.CheckFail, fmt.Sprintf("open %s: %v", fuseDevice, err), "no views: agents cannot be added", fix)}
+		return []api.Check{by(bad(name, api.CheckFail, fmt.Sprintf("open %s: %v", fuseDevice, err), "no views: agents cannot be added", fix), "sudo modprobe fuse")}
 	}
 	if err := unix.Close(fd); err != nil {
 		return []api.Check{bad(name, api.CheckFail, fmt.Sprintf("close %s: %v", fuseDevice, err), "no views", "")}

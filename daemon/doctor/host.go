@@ -126,7 +126,7 @@ func (d *Doctor) cage(context.Context) api.Check {
 func (d *Doctor) systemd(ctx context.Context) api.Check {
 	const name = "systemd"
 	if _, err := os.Stat("/run/systemd/system"); err != nil {
-		return bad(name, api.CheckWarn, "not running", "polisd starts agents itself; nothing restarts polisd after a crash", "on a machine with systemd: systemctl enable --now polisd")
+		return by(bad(name, api.CheckWarn, "not running", "polisd starts agents itself; nothing restarts polisd after a crash", "on a machine with systemd: systemctl enable --now polisd"), "sudo systemctl enable --now polisd")
 	}
 	out, err := output(ctx, "systemctl", "--version")
 	if err != nil {

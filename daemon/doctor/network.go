@@ -23,8 +23,8 @@ func (d *Doctor) agentsNetwork(ctx context.Context) []api.Check {
 	_, lacks := isolation.Ask(ctx, self, "barrier", "-", unix.CLONE_NEWNET)
 	out := []api.Check{ok(filter, "clsact and cls_bpf")}
 	if lacks != nil {
-		out[0] = bad(filter, api.CheckWarn, lacks.Error(), "when another program flushes the nftables rules, agents are open until polisd has restored its table, and for as long as no polisd runs",
-			"load sch_ingress and cls_bpf, and restart polisd")
+		out[0] = by(bad(filter, api.CheckWarn, lacks.Error(), "when another program flushes the nftables rules, agents are open until polisd has restored its table, and for as long as no polisd runs",
+			"load sch_ingress and cls_bpf, and restart polisd"), "sudo modprobe -a sch_ingress cls_bpf && sudo systemctl restart polisd")
 	}
 	faults, exists, err := d.networkFaults(ctx)
 	if err != nil {

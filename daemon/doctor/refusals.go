@@ -30,7 +30,7 @@ func (d *Doctor) egressLog(ctx context.Context) api.Check {
 	const name = "egress log"
 	found, err := isolation.Ask(ctx, self, "queue", "-", unix.CLONE_NEWNET)
 	if err != nil {
-		return bad(name, api.CheckWarn, err.Error(), "a connection that the egress rules refuse times out, and no event reports it", "load nft_queue or xt_NFQUEUE, and nfnetlink_queue")
+		return by(bad(name, api.CheckWarn, err.Error(), "a connection that the egress rules refuse times out, and no event reports it", "load nft_queue or xt_NFQUEUE, and nfnetlink_queue"), "sudo modprobe -a nft_queue nfnetlink_queue")
 	}
 	return ok(name, found)
 }
@@ -44,7 +44,7 @@ func (d *Doctor) connectionLimit(ctx context.Context) api.Check {
 	const name = "connection limit"
 	found, err := isolation.Ask(ctx, self, "count", "-", unix.CLONE_NEWNET)
 	if err != nil {
-		return bad(name, api.CheckWarn, err.Error(), "limits.connections has no effect: one agent can fill the connection tracking table of the machine", "load nft_connlimit")
+		return by(bad(name, api.CheckWarn, err.Error(), "limits.connections has no effect: one agent can fill the connection tracking table of the machine", "load nft_connlimit"), "sudo modprobe nft_connlimit")
 	}
 	return ok(name, found)
 }

@@ -19,7 +19,7 @@ func Notice(h *wire.GitHooks) string {
 	if h.Place == wire.HooksInTree {
 		dir = h.Dir
 	}
-	return fmt.Sprintf(`git hooks in %s (%s) do not run for agents and merges; [git] hooks = "run" in polisd.toml runs them in the agents' sandboxes, and merge.check runs a command on the result of each merge`, dir, strings.Join(h.Names, ", "))
+	return fmt.Sprintf(`git hooks in %s (%s) do not run for agents and merges; [git] hooks = "run" in polisd.toml (sudo polisctl config set git.hooks run) runs them in the agents' sandboxes, and merge.check runs a command on the result of each merge`, dir, strings.Join(h.Names, ", "))
 }
 
 // SignNotice reports that the commits of agents and merges are not signed, though the owner's are; "" if that is
@@ -28,5 +28,5 @@ func SignNotice(s Settings, required bool) string {
 	if !s.Signs || required {
 		return ""
 	}
-	return "your commits are signed (commit.gpgSign), and those of agents and merges are not; polisctl merge NAME --sign signs a merge with your key, and [merge] sign = true in polisd.toml has every merge wait for that"
+	return "your commits are signed (commit.gpgSign), and those of agents and merges are not; polisctl merge NAME --sign signs a merge with your key, and [merge] sign = true in polisd.toml (sudo polisctl config set merge.sign true) has every merge wait for that"
 }

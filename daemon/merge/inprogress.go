@@ -34,6 +34,12 @@ type operation struct {
 	worktree string   // "" is the project's own
 }
 
+// InProgress returns what git has begun, and not ended, with a branch in the project or in one of its linked worktrees, and the
+// command that ends it; nil if nothing is. The checkout of the branch stays as it is until then.
+func InProgress(ctx context.Context, p *worktree.Project, target string) (reason error, command string, err error) { //nolint:revive,staticcheck // err is that of the search
+	return busy(ctx, p, target)
+}
+
 // busy returns why a branch must not move: an operation in progress in the project or in one of its linked
 // worktrees, as "git rebase" or "git am", compares it with where it began, or works on it.
 func busy(ctx context.Context, p *worktree.Project, target string) (reason error, command string, err error) { //nolint:revive,staticcheck // err is that of the search

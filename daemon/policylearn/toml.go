@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+
+	"polis/internal/tomledit"
 )
 
 // List is a named list of a table.
@@ -52,27 +54,8 @@ func TOML(comments []string, tables ...Table) string {
 	return b.String()
 }
 
-// Quote returns a string as a basic string of TOML. Characters that are not printable are escaped: what a
-// person reads is what is there.
-func Quote(s string) string {
-	var b strings.Builder
-	b.WriteByte('"')
-	for _, r := range strings.ToValidUTF8(s, "\ufffd") {
-		switch {
-		case r == '"' || r == '\\':
-			b.WriteByte('\\')
-			b.WriteRune(r)
-		case r == ' ' || unicode.IsPrint(r):
-			b.WriteRune(r)
-		case r > 0xffff:
-			fmt.Fprintf(&b, `\U%08X`, r)
-		default:
-			fmt.Fprintf(&b, `\u%04X`, r)
-		}
-	}
-	b.WriteByte('"')
-	return b.String()
-}
+// Quote is tomledit.Quote.
+func Quote(s string) string { return tomledit.Quote(s) }
 
 // printable replaces what is not printable in a comment.
 func printable(s string) string {

@@ -17,6 +17,8 @@ type Backend interface {
 	Doctor(ctx context.Context) (api.DoctorReport, error)
 	Up(ctx context.Context, req api.UpRequest, progress func(string)) (api.UpResponse, error)
 	Down(ctx context.Context, workspace string, req api.DownRequest) (api.DownResponse, error)
+	// ProjectChecks describes the project of a workspace.
+	ProjectChecks(ctx context.Context, workspace string) (api.ProjectReport, error)
 	MoveWorkspace(ctx context.Context, workspace string, req api.MoveRequest) (api.Workspace, error)
 	Workspaces() []api.Workspace
 	Types() (map[string]config.BaseType, error)

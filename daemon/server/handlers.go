@@ -40,6 +40,14 @@ func (s *Server) doctor(w http.ResponseWriter, r *http.Request) error {
 	return s.reply(w, http.StatusOK, rep)
 }
 
+func (s *Server) projectChecks(w http.ResponseWriter, r *http.Request) error {
+	rep, err := s.Backend.ProjectChecks(r.Context(), r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	return s.reply(w, http.StatusOK, rep)
+}
+
 func (s *Server) types(w http.ResponseWriter, _ *http.Request) error {
 	m, err := s.Backend.Types()
 	if err != nil {

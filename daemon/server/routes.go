@@ -51,6 +51,7 @@ func Routes() []Route {
 		{"GET /v1/workspaces", AccessRead, "workspaces", (*Server).workspaces},
 		{"POST /v1/workspaces", AccessAdmin, "make or find a workspace", (*Server).up},
 		{"DELETE /v1/workspaces/{name}", AccessAdmin, "remove a workspace's agents, and it from the list; its directory stays; force=1 saves unsaved work in the trash, ignored=1 ignored files too", (*Server).down},
+		{"GET /v1/workspaces/{name}/checks", AccessRead, "what the project of a workspace is, what of it works with agents, and what to do", (*Server).projectChecks},
 		{"POST /v1/workspaces/{name}/move", AccessAdmin, "record the directory to which the project of a workspace was moved", (*Server).move},
 		{"GET /v1/agents", AccessRead, "agents; workspace=NAME selects", (*Server).agents},
 		{"POST /v1/agents", AccessAdmin, "add an agent", (*Server).add},

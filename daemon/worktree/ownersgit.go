@@ -61,9 +61,35 @@ type configured struct{ value, file string }
 // that of the owner. It starts git once.
 func (p *Project) OwnersGit(ctx context.Context, home string) (*OwnersGit, error) {
 	o := &OwnersGit{p: p, home: home, last: map[string]configured{}}
-	out, err := p.Owners(ctx, home, "config", "-z", "--show-scope", "--show-origin", "--get-regexp", `^(remote\..*\.url|core\.excludesfile|(user|author|committer)\.(name|email))$`)
+	list, err := p.OwnersSettings(ctx, home, `^(remote\..*\.url|core\.excludesfile|(user|author|committer)\.(name|email))$`)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range list {
+		if !strings.HasPrefix(s.Key, "remote.") {
+			o.last[s.Key] = configured{s.Value, s.File}
+		} else if s.Scope == "local" {
+			o.remotes = append(o.remotes, s.Setting)
+		}
+	}
+	return o, nil
+}
+
+// OwnersSetting is an entry of what the git of a project's owner reads there.
+type OwnersSetting struct {
+	Setting
+	// Scope is "system", "global", "local" or "worktree", File the file of the entry, as git names it.
+	Scope, File string
+	// Bare: the entry has no value, which is true for git.
+	Bare bool
+}
+
+// OwnersSettings returns the entries of the owner's configuration, with this home, whose keys match pattern (see git-config(1),
+// --get-regexp), in git's order: the last one of a key counts. Those that polis gives its own git are not among them.
+func (p *Project) OwnersSettings(ctx context.Context, home, pattern string) ([]OwnersSetting, error) {
+	out, err := p.Owners(ctx, home, "config", "-z", "--show-scope", "--show-origin", "--get-regexp", pattern)
 	if code, ok := git.ExitCode(err); ok && code == 1 {
-		return o, nil
+		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the configuration of the project's owner: %w", err)
@@ -72,16 +98,16 @@ func (p *Project) OwnersGit(ctx context.Context, home string) (*OwnersGit, error
 	if len(f)%3 != 0 {
 		return nil, fmt.Errorf("read the configuration of the project's owner: git config: %d fields", len(f))
 	}
+	var list []OwnersSetting
 	for i := 0; i < len(f); i += 3 {
-		key, value, _ := strings.Cut(f[i+2], "\n")
-		file, _ := strings.CutPrefix(f[i+1], "file:")
-		if !strings.HasPrefix(key, "remote.") {
-			o.last[key] = configured{value, file}
-		} else if f[i] == "local" {
-			o.remotes = append(o.remotes, Setting{key, value})
+		if f[i] == "command" {
+			continue
 		}
+		key, value, given := strings.Cut(f[i+2], "\n")
+		file, _ := strings.CutPrefix(f[i+1], "file:")
+		list = append(list, OwnersSetting{Setting: Setting{key, value}, Scope: f[i], File: file, Bare: !given})
 	}
-	return o, nil
+	return list, nil
 }
 
 // Remotes returns the URLs of remotes in the project's own configuration, in its order.

@@ -42,7 +42,7 @@ type Brought struct {
 func (b Brought) Start(branch, project string) (commit string, err error) {
 	ref := git.Branch(branch)
 	refuse := func(format string, args ...any) *api.Error { return api.Errorf(api.CodeRefConflict, format, args...) }
-	if why := b.Kept[ref]; why != "" {
+	if why := b.Kept[ref]; why != "" && !strings.HasPrefix(ref, agentsBranches) {
 		return "", refuse("branch %s of the project is not the one of the workspace: %s", branch, why).
 			WithHint("name another branch, or rename the project's: git -C %s branch -m %s NEW", project, branch)
 	}
@@ -76,6 +76,7 @@ type Upstream struct{ Remote, Ref string }
 type projectRefs struct {
 	values   map[string]string
 	upstream map[string]Upstream
+	named    map[string]string // those with the names of agents' branches
 }
 
 // BringRefs brings branches, tags and remote-tracking refs of the project to the shared repository, as they are now there: new,
@@ -114,6 +115,7 @@ func (w *Workspace) BringRefs(ctx context.Context, p *Project, holder func(ref s
 		err = w.apply(ctx, p, &plan)
 		if err == nil {
 			out.Moved, out.Kept = len(plan.set), plan.kept
+			theirs.keepNamed(r.shared, out.Kept)
 			if !maps.Equal(plan.known, r.known) {
 				err = w.writeBrought(plan.known)
 			}
@@ -237,6 +239,7 @@ func (p *Project) refs(ctx context.Context, target string) (projectRefs, error) 
 	if err != nil {
 		return all, err
 	}
+	all.takeNamed()
 	maps.DeleteFunc(all.values, func(name, value string) bool {
 		to, symbolic := strings.CutPrefix(value, symref)
 		return name == git.Branch(target) || strings.HasPrefix(name, agentsBranches) || strings.HasPrefix(name, "refs/remotes/polis/") ||
@@ -256,7 +259,7 @@ func sharedRefs(ctx context.Context, bare git.Repo) (map[string]string, error) {
 
 // listRefs reads branches, tags and remote-tracking refs with one command.
 func listRefs(ctx context.Context, r git.Repo) (projectRefs, error) {
-	refs := projectRefs{map[string]string{}, map[string]Upstream{}}
+	refs := projectRefs{values: map[string]string{}, upstream: map[string]Upstream{}}
 	out, err := r.Run(ctx, "for-each-ref", "--format=%(objectname)%00%(refname)%00%(symref)%00%(upstream:remotename)%00%(upstream:remoteref)", "refs/heads", "refs/tags", "refs/remotes")
 	if err != nil {
 		return refs, err

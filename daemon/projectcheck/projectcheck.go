@@ -1,0 +1,126 @@
+package projectcheck
+
+import (
+	"context"
+
+	"polis/daemon/api"
+	"polis/daemon/githooks"
+	"polis/daemon/outlinks"
+	"polis/daemon/setting"
+	"polis/daemon/shim/wire"
+	"polis/daemon/worktree"
+)
+
+// The names of the rows.
+const (
+	Layout      = "repository"
+	Remotes     = "remotes"
+	InProgress  = "operation in progress"
+	Identity    = "identity"
+	IgnoreFiles = "ignore files"
+	Attributes  = "attributes"
+	LineEndings = "line endings"
+	Filters     = "filters"
+	LFS         = "LFS and annex"
+	Sparse      = "sparse checkout"
+	Status      = "status settings"
+	Submodules  = "submodules"
+	Refs        = "branches and tags"
+	Hooks       = "hooks"
+	Signing     = "signing"
+	Links       = "links and interpreters"
+)
+
+// Project is a project, and what is known about it.
+type Project struct {
+	// Git is nil for a plain directory. Home is that of the owner; "" if it is not known.
+	Git  *worktree.Project
+	Home string
+
+	// Hooks, Settings and HooksErr are the results of package githooks. MustSign: merges wait for a signature.
+	Hooks    *wire.GitHooks
+	Settings githooks.Settings
+	HooksErr error
+	MustSign bool
+	// Begun and End are those of merge.InProgress, with BegunErr.
+	Begun    error
+	End      string
+	BegunErr error
+	// LFS is the directory of its LFS objects; "" if there is none.
+	LFS    string
+	LFSErr error
+	// Submodules is what worktree.SubmoduleNotice returned.
+	Submodules    string
+	SubmodulesErr error
+	// KeptRefs are the refs that agents do not have, with the reasons; "" if there are none.
+	KeptRefs string
+	// Links lead out of the sandboxes, which have Mounts (sandbox.extra_mounts).
+	Links    []outlinks.Link
+	LinksErr error
+	Mounts   []setting.Mount
+}
+
+// Findings are all rows, in a fixed order.
+func (p Project) Findings(ctx context.Context) []api.Finding {
+	if p.Git == nil {
+		return []api.Finding{
+			{Area: api.AreaGit, Name: Layout, Works: api.WorksPartly, Found: "a plain directory, no git repository", Cost: "agents share it: they have no branches, and nothing is merged",
+				Fix: "make it a repository, before agents are added", Command: "git init && polisctl up --adopt-git"},
+			p.links(),
+		}
+	}
+	rows := []api.Finding{p.layout(ctx), p.remotes(ctx), p.inProgress()}
+	rows = append(rows, OwnersGit(ctx, p.Git, p.Home)...)
+	return append(rows, p.lfs(), p.submodules(), p.refs(), p.hooks(), p.signing(), p.links())
+}
+
+// OwnersGit are the rows about what the git of the project's owner, with this home, has configured.
+func OwnersGit(ctx context.Context, p *worktree.Project, home string) []api.Finding {
+	rows := []api.Finding{}
+	o, err := p.OwnersGit(ctx, home)
+	if err != nil {
+		rows = append(rows, unknown(Identity, err), unknown(IgnoreFiles, err))
+	} else {
+		rows = append(rows, identity(ctx, o), ignoreFiles(o))
+	}
+	rows = append(rows, attributes(p.AttributesFiles(ctx, home)))
+	c, err := readConfigured(ctx, p, home)
+	if err != nil {
+		return append(rows, unknown(LineEndings, err), unknown(Filters, err), unknown(Sparse, err), unknown(Status, err))
+	}
+	return append(rows, c.lineEndings(), c.filters(ctx, p, home), c.sparse(), c.status())
+}
+
+// Notices are the rows in which agents differ from the owner's git, as sentences.
+func Notices(rows []api.Finding) (out []string) {
+	for _, r := range rows {
+		if text := r.Notice(); text != "" && r.Found != noIdentity {
+			out = append(out, text)
+		}
+	}
+	return out
+}
+
+func fine(name, found string) api.Finding {
+	return api.Finding{Area: api.AreaGit, Name: name, Found: found, Works: api.WorksOK}
+}
+
+func partly(name, found, cost string) api.Finding {
+	return api.Finding{Area: api.AreaGit, Name: name, Found: api.Shorten(found, maxFound), Works: api.WorksPartly, Cost: cost}
+}
+
+// maxFound bounds what a row repeats of a configuration, in bytes.
+const maxFound = 1000
+
+// unknown is a row about what cannot be read.
+func unknown(name string, err error) api.Finding {
+	f := partly(name, err.Error(), "polis cannot tell what agents lack of it")
+	f.Fix = "make it readable for the owner of the project"
+	return f
+}
+
+// by adds what to do to a row.
+func by(f api.Finding, fix, command string) api.Finding {
+	f.Fix, f.Command = fix, command
+	return f
+}

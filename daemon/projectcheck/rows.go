@@ -1,0 +1,162 @@
+package projectcheck
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"polis/daemon/api"
+	"polis/daemon/githooks"
+	"polis/daemon/outlinks"
+	"polis/daemon/policylearn"
+	"polis/daemon/remote"
+	"polis/daemon/setting"
+	"polis/daemon/shim/wire"
+)
+
+func (p Project) layout(ctx context.Context) api.Finding {
+	found := "a clone at " + p.Git.Path
+	if from := p.Git.Linked(); from != "" {
+		found = "a linked worktree of " + from
+	}
+	if p.Git.Bare {
+		return by(partly(Layout, "a bare repository at "+p.Git.Path, "it has no checkout that merges could update"), "put a clone of it under polis", "polisctl up --clone --repo "+api.ShellWord(p.Git.Path))
+	}
+	if n := p.Git.OtherWorktrees(ctx); n > 0 {
+		found += fmt.Sprintf(", with %s", api.Count(n, "other worktree"))
+	}
+	if p.Git.Shallow {
+		return by(partly(Layout, found+"; its history is shallow", "agents have only the commits that it has"), "fetch the rest, if agents need it", "git -C "+api.ShellWord(p.Git.Path)+" fetch --unshallow")
+	}
+	return fine(Layout, found)
+}
+
+func (p Project) remotes(ctx context.Context) api.Finding {
+	set, err := p.Git.Settings(ctx)
+	if err != nil {
+		return unknown(Remotes, err)
+	}
+	list := remote.Of(p.Git, set)
+	names := make([]string, 0, len(list))
+	for _, r := range list {
+		names = append(names, r.Name)
+	}
+	urls := map[string]bool{}
+	for _, s := range set {
+		urls[s.Key] = true
+	}
+	if n := len(urls) - len(list); n > 0 {
+		return by(partly(Remotes, fmt.Sprintf("%s; %s with an odd name or address", strings.Join(names, ", "), api.Count(n, "remote")), "agents do not have these"), "give them ordinary names", "git -C "+api.ShellWord(p.Git.Path)+" remote -v")
+	}
+	if len(list) == 0 {
+		return fine(Remotes, "none")
+	}
+	return fine(Remotes, strings.Join(names, ", "))
+}
+
+func (p Project) inProgress() api.Finding {
+	switch {
+	case p.BegunErr != nil:
+		return unknown(InProgress, p.BegunErr)
+	case p.Begun != nil:
+		return by(partly(InProgress, p.Begun.Error(), "merges are not checked out until it ends"), "end it, or abort it", p.End)
+	}
+	return fine(InProgress, "none")
+}
+
+func (p Project) lfs() api.Finding {
+	switch {
+	case p.LFSErr != nil:
+		return unknown(LFS, p.LFSErr)
+	case p.Git.AnnexContents():
+		return by(partly(LFS, "the project has contents of git-annex", "agents have the links, without the contents"), "unlock the files that agents need, and commit them", "git annex unlock")
+	case p.LFS != "":
+		return fine(LFS, "objects in "+p.LFS+", which agents can read")
+	}
+	return fine(LFS, "none")
+}
+
+func (p Project) submodules() api.Finding {
+	switch {
+	case p.SubmodulesErr != nil:
+		return unknown(Submodules, p.SubmodulesErr)
+	case p.Submodules != "":
+		return by(partly(Submodules, p.Submodules, ""), "as the owner of the project, before agents are added", "git -C "+api.ShellWord(p.Git.Path)+" submodule update --init --recursive")
+	}
+	return fine(Submodules, "none is empty")
+}
+
+func (p Project) refs() api.Finding {
+	if p.KeptRefs != "" {
+		return by(partly(Refs, p.KeptRefs, "agents do not have them as the project has"), "rename them in the project", "git -C "+api.ShellWord(p.Git.Path)+" branch -m OLD NEW")
+	}
+	return fine(Refs, "agents have those of the project")
+}
+
+func (p Project) hooks() api.Finding {
+	if p.HooksErr != nil {
+		return unknown(Hooks, p.HooksErr)
+	}
+	text := githooks.Notice(p.Hooks)
+	switch {
+	case text == "" && p.Hooks == nil:
+		return fine(Hooks, "none")
+	case text == "":
+		return fine(Hooks, "they run in the agents' sandboxes: "+strings.Join(p.Hooks.Names, ", "))
+	case p.Hooks.Place == wire.HooksOutside:
+		return by(partly(Hooks, text, ""), "have a command check each merge; replace 'make test' by the project's", "sudo polisctl config set merge.check 'make test'")
+	}
+	return by(partly(Hooks, text, ""), "only if agents may run them: they run in the sandboxes, with the rights of agents", "sudo polisctl config set git.hooks run")
+}
+
+func (p Project) signing() api.Finding {
+	if p.HooksErr != nil {
+		return unknown(Signing, p.HooksErr)
+	}
+	if text := githooks.SignNotice(p.Settings, p.MustSign); text != "" {
+		return by(partly(Signing, text, ""), "only if every merge can wait for a person who signs it", "sudo polisctl config set merge.sign true")
+	}
+	if p.MustSign {
+		return fine(Signing, "merges wait for a signature")
+	}
+	return fine(Signing, "commits are not signed")
+}
+
+func (p Project) links() api.Finding {
+	c := outlinks.Check("the project", p.Links, p.LinksErr).Finding()
+	c.Area, c.Name = api.AreaFiles, Links
+	if len(p.Links) == 0 {
+		return c
+	}
+	var found []string
+	mounts := append([]setting.Mount{}, p.Mounts...)
+	for _, l := range p.Links {
+		found = append(found, policylearn.Quote(l.Path)+" leads to "+policylearn.Quote(l.Target))
+		s := l.Source()
+		if !hasSource(mounts, s) {
+			mounts = append(mounts, setting.Mount{Source: s, Dest: s, ReadOnly: true})
+		}
+	}
+	c.Found = api.Shorten(strings.Join(found, "; "), maxFound)
+	c.Fix = "only if every agent of this machine may read what they lead to: mount it read-only, and restart the agents"
+	c.Command = "sudo polisctl config set sandbox.extra_mounts " + api.ShellWord(tables(mounts))
+	return c
+}
+
+func hasSource(mounts []setting.Mount, source string) bool {
+	for _, m := range mounts {
+		if m.Source == source && m.Dest == source {
+			return true
+		}
+	}
+	return false
+}
+
+// tables is a list of mounts as TOML has it.
+func tables(mounts []setting.Mount) string {
+	out := make([]string, 0, len(mounts))
+	for _, m := range mounts {
+		out = append(out, fmt.Sprintf("{ source = %s, dest = %s, read_only = %t }", policylearn.Quote(m.Source), policylearn.Quote(m.Dest), m.ReadOnly))
+	}
+	return "[" + strings.Join(out, ", ") + "]"
+}

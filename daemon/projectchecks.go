@@ -1,0 +1,42 @@
+package daemon
+
+import (
+	"context"
+
+	"polis/daemon/api"
+	"polis/daemon/merge"
+	"polis/daemon/projectcheck"
+)
+
+// ProjectChecks describes the project of a workspace: what of it works with agents.
+func (d *Daemon) ProjectChecks(ctx context.Context, workspace string) (api.ProjectReport, error) {
+	list := d.sorted(workspace)
+	if workspace == "" || len(list) == 0 {
+		return api.ProjectReport{}, api.Errorf(api.CodeWorkspaceNotFound, "there is no workspace %q", api.Shorten(workspace, 64)).WithHint("polisctl status lists them")
+	}
+	w, c := list[0], d.live()
+	p := projectcheck.Project{Mounts: c.Sandbox.ExtraMounts}
+	p.Links, p.LinksErr = d.agents.Links(w.agents, c.Sandbox)
+	if w.agents.Git {
+		if err := w.checkGit(ctx, &p); err != nil {
+			return api.ProjectReport{}, err
+		}
+	}
+	return api.ProjectReport{Checks: p.Findings(ctx)}, nil
+}
+
+// checkGit collects what is known about the repository of a project.
+func (w *workspace) checkGit(ctx context.Context, p *projectcheck.Project) (err error) {
+	if p.Git, err = w.git.Project(ctx); err != nil || p.Git == nil {
+		return err
+	}
+	p.Home, p.MustSign = homeOf(p.Git.Owner.UID), w.mustSign()
+	p.Hooks, p.Settings, p.HooksErr = w.hooks(ctx, p.Git)
+	p.Begun, p.End, p.BegunErr = merge.InProgress(ctx, p.Git, w.target())
+	p.LFS, p.LFSErr = w.git.LFSObjects(ctx, p.Git)
+	p.Submodules, p.SubmodulesErr = w.git.SubmoduleNotice(ctx, "", false)
+	w.keptMu.Lock()
+	p.KeptRefs = w.kept
+	w.keptMu.Unlock()
+	return nil
+}

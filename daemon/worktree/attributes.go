@@ -1,0 +1,107 @@
+package worktree
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"polis/daemon/api"
+)
+
+// maxAttributes bounds a file of attributes of the owner's, in bytes.
+const maxAttributes = 1 << 20
+
+// AttributesFiles returns the files with attributes (gitattributes(5)) that the git of the project's owner, with this home, reads
+// beside .gitattributes and those of the system: core.attributesFile and info/attributes. Files without attributes are not
+// among them. What cannot be read is listed, with the error.
+func (p *Project) AttributesFiles(ctx context.Context, home string) (files []string, err error) {
+	file, err := p.attributesFile(ctx, home)
+	if err != nil {
+		return nil, err
+	}
+	var errs []error
+	for _, path := range []string{file, filepath.Join(p.CommonDir(), "info/attributes")} {
+		if path == "" {
+			continue
+		}
+		text, err := p.readAsOwner(path, maxAttributes)
+		switch {
+		case errors.Is(err, os.ErrNotExist), errors.Is(err, unix.ENOTDIR):
+		case err != nil:
+			files, errs = append(files, path), append(errs, fmt.Errorf("%s: %w", path, err))
+		case len(patterns(text)) > 0:
+			files = append(files, path)
+		}
+	}
+	return files, errors.Join(errs...)
+}
+
+// attributesFile is the owner's core.attributesFile; "" if there is none.
+func (p *Project) attributesFile(ctx context.Context, home string) (file string, err error) {
+	set, err := p.OwnersSettings(ctx, home, `^core\.attributesfile$`)
+	if err != nil {
+		return "", err
+	}
+	if filepath.IsAbs(home) {
+		file = filepath.Join(home, ".config/git/attributes")
+	}
+	for _, s := range set {
+		file = s.Value
+	}
+	if rest, ok := strings.CutPrefix(file, "~/"); ok && filepath.IsAbs(home) {
+		file = filepath.Join(home, rest)
+	}
+	if file != "" && !filepath.IsAbs(file) {
+		file = filepath.Join(p.Path, file)
+	}
+	return file, nil
+}
+
+// plainDriver are the names of filters that a pathspec can have (gitglossary(7), attr).
+var plainDriver = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+
+// Filtered counts the tracked files to which the git of the project's owner, with this home, applies a filter driver. It runs
+// no filter.
+func (p *Project) Filtered(ctx context.Context, home, driver string) (n int, err error) {
+	if !plainDriver.MatchString(driver) {
+		return 0, fmt.Errorf("the filter %q has an odd name", api.Shorten(driver, 60))
+	}
+	file, err := p.attributesFile(ctx, home)
+	if err != nil {
+		return 0, err
+	}
+	cmd := owners(home, "ls-files", "--", ":(attr:filter="+driver+")")
+	cmd.Dir, cmd.WorkTree, cmd.Config = p.Path, p.Path, []string{"core.attributesFile=" + file}
+	cmd.Env = []string{"GIT_ATTR_NOSYSTEM=0", "GIT_LITERAL_PATHSPECS=0"}
+	err = p.Lines(ctx, cmd, func(string) { n++ })
+	return n, err
+}
+
+// AnnexContents reports whether the project has contents of git-annex, which polis does not read.
+func (p *Project) AnnexContents() bool {
+	fi, err := os.Lstat(filepath.Join(p.CommonDir(), annexObjects))
+	return err == nil && fi.IsDir()
+}
+
+// Linked returns the repository of which the project is a linked worktree; "" if it has its own.
+func (p *Project) Linked() string {
+	if common := filepath.Clean(p.CommonDir()); common != filepath.Clean(p.Dir) {
+		return common
+	}
+	return ""
+}
+
+// OtherWorktrees counts the linked worktrees of the project's repository, without the project; 0 if they cannot be listed.
+func (p *Project) OtherWorktrees(ctx context.Context) int {
+	out, err := p.Do(ctx, owners("", "worktree", "list", "--porcelain"))
+	if err != nil {
+		return 0
+	}
+	return max(0, strings.Count("\n"+string(out), "\nworktree ")-1)
+}
