@@ -116,9 +116,8 @@ check = "cat secret/key.txt; ! ls | grep -q ^bad"
 	d.worker("hides", "--hide", "secret/**")
 	d.worker("denies", "--deny", "secret/**")
 	d.worker("asks", "--role", "asked")
-	d.worker("reads", "--read", "src/**", "--write", "*.txt")
 	d.worker("role", "--role", "careful")
-	for _, name := range []string{"open", "hides", "denies", "asks", "reads", "role"} {
+	for _, name := range []string{"open", "hides", "denies", "asks", "role"} {
 		d.task(name, fmt.Sprintf("echo bad > bad-%[1]s.txt; git add bad-%[1]s.txt; git commit -qm bad", name))
 		require.Equal(t, api.OutcomeCheckFailed, d.settled(name).Outcome, name)
 		d.eventually(name+" is idle", func() bool { a, _ := d.agent(name); return a.Status == api.StatusIdle })
@@ -126,7 +125,7 @@ check = "cat secret/key.txt; ! ls | grep -q ^bad"
 	for _, c := range []struct {
 		of, by string
 		all    bool
-	}{{"open", "open", true}, {"hides", "hides", false}, {"denies", "denies", false}, {"asks", "asks", false}, {"reads", "reads", false}, {"role", "role", false},
+	}{{"open", "open", true}, {"hides", "hides", false}, {"denies", "denies", false}, {"asks", "asks", false}, {"role", "role", false},
 		{"open", "open-rework", true}, {"denies", "denies-rework", false}} {
 		if c.of == c.by {
 			d.must("queue", "rework", c.of, "--same")
@@ -143,8 +142,7 @@ check = "cat secret/key.txt; ! ls | grep -q ^bad"
 		require.Equal(t, !c.all, strings.Contains(got, "withheld"), c.by)
 	}
 	// No route of an agent's socket leads to it.
-	d.must("agents", "stop", "hides")
-	d.must("agents", "start", "hides", "--idle")
+	d.eventually("it is idle", func() bool { a, _ := d.agent("hides"); return a.Status == api.StatusIdle })
 	out := d.sh("hides", `for p in queue queue/hides/log queue/hides/log/output tasks/hides.1; do curl -s --unix-socket /run/polis/api.sock http://polis/v1/$p; done; cat /run/polis/* 2>/dev/null || true`)
 	require.NotContains(t, out, "  | secret")
 	require.NotContains(t, out, `secret\n`)

@@ -186,6 +186,9 @@ func taskPage(p *page, t api.Task, stat string) {
 	}
 	if u := t.Use; u != nil {
 		field("refused", "%s, %s, %s", api.Count(int(u.ReadsDenied), "read"), api.Count(int(u.WritesDenied), "write"), api.Count(int(u.LockConflicts), "lock"))
+		if u.QuestionsDenied > 0 {
+			field("denied", "%s", api.Count(int(u.QuestionsDenied), "question"))
+		}
 		field("waited", "%s for locks", (time.Duration(u.WaitedMS) * time.Millisecond).String())
 		if u.MemoryPeakBytes > 0 {
 			most := ""

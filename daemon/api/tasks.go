@@ -185,6 +185,8 @@ type TaskUse struct {
 	ReadsDenied   int64 `json:"reads_denied"`
 	WritesDenied  int64 `json:"writes_denied"`
 	LockConflicts int64 `json:"lock_conflicts"`
+	// QuestionsDenied is as in Counters.
+	QuestionsDenied int64 `json:"questions_denied,omitempty"`
 	// WaitedMS is how long it waited for locks of others, in milliseconds.
 	WaitedMS int64 `json:"waited_ms"`
 	// MemoryPeakBytes is the most its sandbox used. With MemoryPeakEarlier that was
