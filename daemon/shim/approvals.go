@@ -96,6 +96,7 @@ func (s *Shim) ask(ctx context.Context, q approval.Question, wait time.Duration)
 	if err != nil {
 		return "", a, err
 	}
+	shown := shortQuestion(q) // what waits does not hold all of the question
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	why := "nobody answered within " + wait.String()
@@ -112,7 +113,7 @@ func (s *Shim) ask(ctx context.Context, q approval.Question, wait time.Duration)
 		a = api.Answer{Verdict: api.VerdictDeny, Reason: why}
 	}
 	if ok || ctx.Err() == nil && s.ctx.Err() == nil {
-		s.deniedQuestion(q, a)
+		s.deniedQuestion(shown, a)
 	}
 	return c.ID(), a, nil
 }

@@ -19,6 +19,12 @@ func denier(a api.Answer) string {
 	return cmp.Or(a.Name, a.By)
 }
 
+// shortQuestion is what deniedQuestion shows of a question, without the memory of the rest.
+func shortQuestion(q approval.Question) approval.Question {
+	short := func(s string) string { return strings.Clone(api.Shorten(s, 400)) }
+	return approval.Question{Kind: q.Kind, Tool: short(q.Tool), Text: short(q.Text), Call: q.Call, PID: q.PID, Program: q.Program}
+}
+
 // deniedQuestion records that a question was denied, by a rule or by a person, or that nobody answered: as a refusal of
 // the agent (event, receipt, why, step, breaker), and in its counters. Those about paths are refusals of the view, and
 // those of gates that refuse a call by themselves are recorded there.

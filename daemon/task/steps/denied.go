@@ -21,7 +21,7 @@ type denial struct{ call, text, reason string }
 // Call is how steps show a call of a tool: for Denied.
 func Call(root, tool string, input []byte) string {
 	s := Stream{Root: root}
-	return oneLine(shown(s.tool(tool, input)), maxText)
+	return strings.Clone(oneLine(shown(s.tool(tool, input)), maxText)) // the caller keeps it, and not all of the input
 }
 
 // Denied notes that polis denied a call, by a person's answer or by a rule. The program, which learns of it now, may report
