@@ -71,7 +71,7 @@ func (m recordedMerges) Advance(ctx context.Context, s merge.Stack, commit strin
 }
 
 func (h mergeHost) Landed(ctx context.Context, o queue.Outcome) (api.QueueOutcome, error) {
-	h.w.signals.Landed(ctx, mergeflow.Result{ID: o.Job.Entry.ID, Agent: o.Job.Entry.Agent, Branch: o.Job.Request.Branch, Commit: o.Result.Commit, Paths: o.Result.Paths, Err: o.Err})
+	h.w.signals.Landed(ctx, mergeflow.Result{ID: o.Job.Entry.ID, Agent: o.Job.Entry.Agent, Branch: o.Job.Request.Branch, Commit: o.Result.Commit, Paths: o.Result.Paths, Log: o.Log, Err: o.Err})
 	out, err := h.w.d.agents.Landed(ctx, o.Job.Entry, o.Report(), o.Err)
 	if err == nil {
 		h.w.signals.Announce()

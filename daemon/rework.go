@@ -8,8 +8,8 @@ import (
 )
 
 // newReworker returns what gives the failed merges of a workspace to agents.
-func (d *Daemon) newReworker(name string, book *mergeflow.Book) *mergeflow.Reworker {
-	return &mergeflow.Reworker{Workspace: name, Book: book, Agents: d.agents, Save: func() error { return d.agents.SaveWorkspace(name) },
+func (d *Daemon) newReworker(w *workspace, name string, uid int) *mergeflow.Reworker {
+	return &mergeflow.Reworker{Workspace: name, Book: &w.flow, Agents: d.agents, Output: func(log string) (string, error) { return checkTail(w.root, uid, log) }, Save: func() error { return d.agents.SaveWorkspace(name) },
 		Publish: func(e api.Event) { d.hub.Publish(e) }, Halted: d.halted.Load, Log: d.Log}
 }
 

@@ -141,6 +141,7 @@ func (b *backend) Task(ctx context.Context, id string, wait bool) (api.Task, err
 	t, err := b.Manager.Task(ctx, id, wait)
 	if err == nil {
 		t.Models = b.taskUse(t.ID)
+		b.addCheck(&t)
 	}
 	return t, err
 }

@@ -202,7 +202,7 @@ func (d *Daemon) enter(ctx context.Context, name string, root layout.Workspace, 
 		w.filter = filtered.New(w.git.Bare(), w.git.Internal(), root.Filtered(), d.Log)
 		w.timeline, w.queue = w.newTimeline(name), &queue.Worker{Host: mergeHost{w}, Log: d.Log, Now: time.Now}
 		w.receipts, w.records = d.newReceipts(name)
-		w.rework, w.signals = d.newReworker(name, &w.flow), w.newRecorder(name)
+		w.rework, w.signals = d.newReworker(w, name, uid), w.newRecorder(name)
 		w.integrity = &integrity.Record{Workspace: name, Dir: root.Bare(), Repo: w.git.Bare(), Target: w.target, Publish: func(e api.Event) { d.hub.Publish(e) }, Log: d.Log}
 		d.workspaces[name] = w
 	}

@@ -55,7 +55,7 @@ command = ["/opt/polis-e2e/acpagent"]
 	got := d.settled("alice")
 	text := shown("alice.1")
 	require.Equal(t, api.OutcomeMerged, got.Outcome, "%s", text)
-	for _, want := range []string{"hello", "edit     src/a.txt", "command  rm -rf /", "not approved: the rule shell(rm *)", "not permitted: make deploy", "not approved: not today",
+	for _, want := range []string{"hello", "edit     src/a.txt", "command  rm -rf /", "auto_deny of the role denied ", "not permitted: make deploy", "make deploy: not today",
 		"edit     docs.txt", "strange was cancelled: true", "the client refuses files: true", "the client reads files: false", "command  git commit -qm work", "all is done"} {
 		require.Contains(t, text, want)
 	}

@@ -56,6 +56,7 @@ func TestAPushWaitsForItsApproval(t *testing.T) {
 	r = <-asked
 	require.Contains(t, r.stdout, "git push origin agent/alice is denied: not on a Friday")
 	require.Contains(t, r.stdout, "NOT_APPROVED")
+	require.Equal(t, "root", d.deniedBy("alice", "root denied push origin agent/alice: not on a Friday").By)
 	require.Equal(t, sent, git(t, bare, "rev-parse", "agent/alice"))
 
 	// An answer is remembered for these refs, with any commit. A forced push is another question.
@@ -104,6 +105,7 @@ func TestALockOfADirectoryWaitsForItsApproval(t *testing.T) {
 	require.Equal(t, 5, r.code, "%s", r)
 	require.Contains(t, r.stderr, "lock write docs/ is denied: others work there")
 	require.Contains(t, d.sh("alice", "cat /run/polis/why"), "others work there")
+	d.deniedBy("alice", "root denied write docs/: others work there")
 	require.NotContains(t, d.must("locks"), "alice")
 
 	asked = d.asking("alice", "polisctl lock --tree docs --wait 60s")

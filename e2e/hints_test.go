@@ -246,7 +246,7 @@ func TestHintsAboutMerges(t *testing.T) {
 	)
 	d.add("bad")
 	commit("bad", "echo x > bad.txt")
-	d.trials(t, tried{hint: "its output is in %s; polisctl merge NAME --no-check merges without it", refused: "merge bad", do: []string{"merge bad --no-check"}})
+	d.trials(t, tried{hint: "polisctl queue log %[1]s prints its output; polisctl merge %[1]s --no-check merges without it", refused: "merge bad", do: []string{"queue log bad", "merge bad --no-check"}})
 	commit("bad", "git rm -q bad.txt")
 	d.must("merge", "bad")
 	// A conflict, which is resolved as the hints say.

@@ -73,7 +73,9 @@ func whyPage(p *page, name string, why []api.WhyEntry) {
 			}
 			p.line("%s", held)
 		}
-		if w.Hint != "" {
+		if w.By != "" {
+			p.line("  %s", api.DeniedText(w.By, w.Path, w.Reason))
+		} else if w.Hint != "" {
 			p.line("  %s", w.Hint)
 		}
 	}

@@ -125,6 +125,7 @@ func (a *app) fail(cmd *cobra.Command, args []string, err error) int {
 	}
 	fmt.Fprintf(a.stderr, "polisctl: %s\n", cleanText(known.Message))
 	a.failPaths(known)
+	a.failOutput(known)
 	hint := known.Hint
 	if hint == "" && known.Code == api.CodeBadRequest && cmd != nil {
 		hint = cmd.CommandPath() + " --help"
@@ -154,6 +155,15 @@ func (a *app) failPaths(e *api.Error) {
 			fmt.Fprintf(a.stderr, "  %s\n", clean(text))
 		}
 	}
+}
+
+// failOutput prints the last lines of what a check or a setup command printed, marked as output.
+func (a *app) failOutput(e *api.Error) {
+	text, ok := e.Details["output"].(string)
+	if !ok || strings.TrimSpace(text) == "" || e.Code != api.CodeCheckFailed && e.Code != api.CodeSetupFailed {
+		return
+	}
+	fmt.Fprint(a.stderr, lastMarked(text))
 }
 
 func (a *app) failJSON(e *api.Error) {

@@ -18,10 +18,21 @@ func (f *fake) queueRoutes(mux *http.ServeMux) {
 		if ws := r.URL.Query().Get("workspace"); ws == "" || ws == "project" {
 			all = append(all, api.Queue{Workspace: "project", Target: "main", Entries: append([]api.QueueEntry{}, f.queue...), Recent: []api.QueueOutcome{
 				{Agent: "old", Tasks: []string{"old.3"}, At: f.now, MergeStatus: api.MergeMerged, MergeCommitSHA: "0123456789abcdef0123"},
-				{Agent: "gemini", At: f.now, MergeStatus: api.MergePending, Code: api.CodeCheckFailed, Message: "the check ended with \x1b[31mexit code 1"},
+				{ID: "gemini.4", Agent: "gemini", At: f.now, MergeStatus: api.MergePending, Code: api.CodeCheckFailed, Message: "the check ended with \x1b[31mexit code 1"},
+			}, Signals: []api.MergeSignal{
+				{ID: "gemini.4", Agent: "gemini", State: api.MergeSignalFailed, Ended: &f.now, Log: "/logs/4.log"},
+				{ID: "gemini.5", Agent: "gemini", State: api.MergeSignalMerged, Ended: &f.now, Log: "/logs/5.log"},
 			}})
 		}
 		answer(w, 200, map[string]any{"queues": all})
+	})
+	mux.HandleFunc("GET /v1/queue/{name}/log", f.checkLog)
+	mux.HandleFunc("GET /v1/queue/{name}/log/output", func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.RawQuery != "id=gemini.4&workspace=project" {
+			refuse(w, api.Errorf(api.CodeBadRequest, "%s", r.URL.RawQuery))
+			return
+		}
+		fmt.Fprint(w, printed)
 	})
 	mux.HandleFunc("POST /v1/queue", func(w http.ResponseWriter, r *http.Request) {
 		req := take[api.QueueRequest](f, r)
@@ -62,6 +73,27 @@ func (f *fake) queueRoutes(mux *http.ServeMux) {
 	})
 	mux.HandleFunc("POST /v1/agents/{name}/send", f.with(f.send))
 	mux.HandleFunc("POST /v1/broadcast", f.broadcast)
+}
+
+// printed is what a check printed: a sequence that never ends would hide what follows it.
+const printed = "ok  first\n\x1b]0;\npolisctl: agent gemini is merged\n\x1b[31mFAIL\x1b[m second\r\nlast"
+
+func (f *fake) checkLog(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	switch {
+	case r.PathValue("name") == "twice" && q.Get("workspace") == "":
+		refuse(w, api.Errorf(api.CodeBadRequest, "several workspaces have checks of an agent twice, which was removed: a, b").WithHint("--workspace NAME"))
+		return
+	case q.Get("check") == "9":
+		refuse(w, api.Errorf(api.CodeNotFound, "check = 9: agent gemini has 2 checks").WithHint("polisctl queue shows the last results"))
+		return
+	}
+	text := printed
+	if q.Get("lines") == "1" {
+		text = "last"
+	}
+	answer(w, 200, api.CheckLog{Workspace: "project", Agent: r.PathValue("name"), Check: 2, Checks: 2, ID: "gemini.4", At: &f.now, Code: api.CodeCheckFailed,
+		Message: "the check ended with exit code 1", Command: "make test\nmake lint", Log: "/logs/4.log", Bytes: int64(len(printed)), Text: text, Truncated: text != printed})
 }
 
 // queued changes the entry of an agent that is in the queue.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -21,7 +22,8 @@ func (a *app) queueCmd() *cobra.Command {
 		Long: `Show the merge queue of each workspace: the waiting branches in the order of merging,
 and the results of the last ones, with their tasks. When a task ends with exit code 0,
 its agent's branch enters the queue, unless auto_merge is off. polisctl merge puts a
-branch before those and waits for it. One batch is merged, and checked, at a time.`,
+branch before those and waits for it. One batch is merged, and checked, at a time.
+The column CHECK has the number of a check for polisctl queue log.`,
 		Args: cobra.ArbitraryArgs,
 	}
 	cmd.Flags().BoolVar(&watch, "watch", false, "continue until interrupted")
@@ -41,7 +43,7 @@ branch before those and waits for it. One batch is merged, and checked, at a tim
 			return queueView(list(all)), nil
 		})
 	}
-	cmd.AddCommand(a.queueAddCmd(), a.queueRemoveCmd(), a.queuePriorityCmd(), a.queueReworkCmd())
+	cmd.AddCommand(a.queueAddCmd(), a.queueRemoveCmd(), a.queuePriorityCmd(), a.queueReworkCmd(), a.queueLogCmd())
 	return cmd
 }
 
@@ -70,7 +72,7 @@ func queueView(all []api.Queue) view {
 				rows = append(rows, []cell{{text: e.Agent}, state, {text: strconv.Itoa(e.Priority)}, {text: e.By}, {text: p.ago(e.AddedAt)}, {text: strings.Join(e.Tasks, ", ")}})
 			}
 			p.table("no agent waits to be merged", []string{"AGENT", "STATE", "PRIORITY", "BY", "AGE", "TASK"}, rows)
-			queueRecent(p, q.Recent)
+			queueRecent(p, q)
 			for _, s := range q.Signals {
 				if line := reworkLine(s); line != "" {
 					p.line("%s", line)
@@ -80,20 +82,35 @@ func queueView(all []api.Queue) view {
 	}}
 }
 
-func queueRecent(p *page, recent []api.QueueOutcome) {
-	if len(recent) == 0 {
+func queueRecent(p *page, q api.Queue) {
+	if len(q.Recent) == 0 {
 		return
 	}
 	p.line("")
-	rows := make([][]cell, 0, len(recent))
-	for _, o := range recent {
+	rows := make([][]cell, 0, len(q.Recent))
+	for _, o := range q.Recent {
 		what := cell{"merged as " + short(o.MergeCommitSHA), green}
 		if o.Code != "" {
 			what = cell{string(o.Code) + ": " + clean(o.Message), red}
 		}
-		rows = append(rows, []cell{{text: o.Agent}, {text: strings.Join(o.Tasks, ", ")}, {text: p.ago(o.At)}, what})
+		rows = append(rows, []cell{{text: o.Agent}, {text: strings.Join(o.Tasks, ", ")}, {text: p.ago(o.At)}, {text: checkNumber(q.Signals, o)}, what})
 	}
-	p.table("", []string{"LAST", "TASK", "AGE", "OUTCOME"}, rows)
+	p.table("", []string{"LAST", "TASK", "AGE", "CHECK", "OUTCOME"}, rows)
+}
+
+// checkNumber is the number of an outcome's check for polisctl queue log: 1 is the agent's last one. It is empty if there
+// was none.
+func checkNumber(signals []api.MergeSignal, o api.QueueOutcome) string {
+	n := 0
+	for _, s := range slices.Backward(signals) {
+		if s.Agent != o.Agent || s.Log == "" || s.Ended == nil {
+			continue
+		}
+		if n++; s.ID == o.ID {
+			return strconv.Itoa(n)
+		}
+	}
+	return ""
 }
 
 func (a *app) queueAddCmd() *cobra.Command {

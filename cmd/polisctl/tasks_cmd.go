@@ -191,8 +191,15 @@ func taskPage(p *page, t api.Task, stat string) {
 	if t.Log != "" {
 		field("check log", "%s", t.Log)
 	}
+	if t.CheckOutput != "" {
+		fmt.Fprint(p.w, lastMarked(t.CheckOutput))
+		field("all of it", "polisctl queue log %s --check %d", t.Agent, t.Check)
+	}
 	if u := t.Use; u != nil {
 		field("refused", "%s, %s, %s", api.Count(int(u.ReadsDenied), "read"), api.Count(int(u.WritesDenied), "write"), api.Count(int(u.LockConflicts), "lock"))
+		if u.QuestionsDenied > 0 {
+			field("denied", "%s", api.Count(int(u.QuestionsDenied), "question"))
+		}
 		field("waited", "%s for locks", (time.Duration(u.WaitedMS) * time.Millisecond).String())
 		if u.MemoryPeakBytes > 0 {
 			most := ""

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"encoding/json"
+	"os/user"
 	"slices"
 	"strings"
 	"sync"
@@ -121,14 +122,18 @@ func (m *Manager) AnswerApproval(ctx context.Context, by, id string, req api.Ans
 	m.mu.Unlock()
 	sh := m.Shims.Dial(a.Name())
 	defer sh.Close()
-	if req.Raise != 0 {
-		if st, err := sh.Status(ctx); err != nil {
-			return api.Approval{}, err
-		} else if st.Version < wire.RaiseVersion {
-			return api.Approval{}, api.Errorf(api.CodeBadState, "agent %s was started by an older polis, whose answers have no amount: answer without one", a.Name())
-		}
+	st, err := sh.Status(ctx)
+	switch {
+	case err != nil:
+		return api.Approval{}, err
+	case req.Raise != 0 && st.Version < wire.RaiseVersion:
+		return api.Approval{}, api.Errorf(api.CodeBadState, "agent %s was started by an older polis, whose answers have no amount: answer without one", a.Name())
 	}
-	res, err := sh.Answer(ctx, id, wire.AnswerRequest{AnswerRequest: req, By: by, Role: role})
+	answer := wire.AnswerRequest{AnswerRequest: req, By: by, Role: role}
+	if st.Version >= wire.AnswerNameVersion {
+		answer.Name = userName(by)
+	}
+	res, err := sh.Answer(ctx, id, answer)
 	if err != nil {
 		return api.Approval{}, err
 	}
@@ -140,6 +145,19 @@ func (m *Manager) AnswerApproval(ctx context.Context, by, id string, req api.Ans
 		}
 	}
 	return m.ofAgent(a, res.Approval), nil
+}
+
+// userName is the name of the user of a caller ("user:1000"); "" if it is not known.
+func userName(by string) string {
+	uid, ok := strings.CutPrefix(by, "user:")
+	if !ok {
+		return ""
+	}
+	u, err := user.LookupId(uid)
+	if err != nil {
+		return ""
+	}
+	return api.Shorten(u.Username, 64)
 }
 
 // answered acts on an answer that a shim reports, which is how one that polisd died over is

@@ -21,6 +21,17 @@ func (m *Manager) Policies(workspace string) map[string]api.Policy {
 	return out
 }
 
+// ReadsAll reports whether the rules of an agent certainly withhold no file from reading. What record mode allows it
+// meanwhile does not count.
+func (m *Manager) ReadsAll(name string) bool {
+	a, err := m.lookup(name)
+	if err != nil {
+		return false
+	}
+	k := a.Copy()
+	return !k.RulesLost && readsAll(k.Policy)
+}
+
 // readsAll reports whether a policy certainly withholds no file from reading.
 func readsAll(p api.Policy) bool {
 	set, err := policy.Compile(policy.Rules{Read: p.Read, Write: p.Write, Ask: p.Ask, Deny: p.Deny, Hide: p.Hide})

@@ -106,9 +106,11 @@ type Answer struct {
 	Verdict Verdict     `json:"verdict"`
 	Scope   AnswerScope `json:"scope,omitempty"`
 	// Reason is for the agent.
-	Reason string    `json:"reason,omitempty"`
-	By     string    `json:"by,omitempty"`
-	At     time.Time `json:"at,omitzero"`
+	Reason string `json:"reason,omitempty"`
+	By     string `json:"by,omitempty"`
+	// Name is the name of the user who answered; By is used if it is not known.
+	Name string    `json:"name,omitempty"`
+	At   time.Time `json:"at,omitzero"`
 	// Role is the agent's role, with ScopeRole.
 	Role string `json:"role,omitempty"`
 	// Rule is the rule that answered, if no person did.

@@ -40,7 +40,7 @@ func Codes() []CodeInfo {
 		{CodeRefConflict, groupGit, "A branch moved meanwhile, or has commits that this one does not have.", "Compare the two branches, then try again."},
 		{CodeMergeConflict, groupGit, "Branches change the same lines; the details name the paths. Nothing was changed.", "Resolve it in the agent, then merge again."},
 		{CodeSetupFailed, groupGit, "The setup command of the workspace fails, or what it made cannot be used. Agents start without it.", "polisctl setup log shows its output; polisctl setup run runs it again."},
-		{CodeCheckFailed, groupGit, "The check command fails on the result of the merge; the target did not move.", "polisctl queue names the log with its output."},
+		{CodeCheckFailed, groupGit, "The check command fails on the result of the merge; the target did not move.", "polisctl queue log NAME prints its output."},
 		{CodeProtectedPath, groupGit, "The branch changes paths of merge.protected, a submodule, or a link out of the repository, and no person has accepted it; the details name the paths. The target did not move.", "Review the changes, then polisctl merge NAME --accept-protected."},
 		{CodeSignatureRequired, groupGit, "merge.sign has every merge of the workspace wait for the signature of a person, and this one has none. The target did not move.", "As the owner of the project, whose git has a key: polisctl merge NAME --sign."},
 		{CodeBadTree, groupGit, "The branch holds a tree that git refuses to check out, or one that no file system can hold; the message names the entry. The target did not move.", "Take it out of the branch's history, then merge again."},

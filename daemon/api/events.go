@@ -122,7 +122,8 @@ const (
 	// `program` and `pid` where known, and `hint`; `count` if the event stands for several refusals, with `first`, the
 	// time of the first, and `others`, what they have in common, if they are not all of `path`;
 	// `probe` if many programs try the call at every start and continue without it: the programs of
-	// polis show it only on request.
+	// polis show it only on request. If a question was denied, `by` is the person or the list of the rule, and `reason`
+	// what was answered.
 	EventDenied = "access:denied"
 	// An agent was refused a file that another agent holds; `data` is that of `access:denied`.
 	EventLockConflict = "lock:conflict"

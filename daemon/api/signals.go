@@ -34,6 +34,10 @@ type MergeSignal struct {
 	Code    Code     `json:"code,omitempty"`
 	Message string   `json:"message,omitempty"`
 	Paths   []string `json:"paths,omitempty"`
+	// Check is the command of the check that the merge result had, cut to 500 bytes; Log is the file with its output,
+	// empty if there was no check.
+	Check string `json:"check,omitempty"`
+	Log   string `json:"log,omitempty"`
 	// ResolvedBy is the later request that brought a failed one's work to the target.
 	ResolvedBy string `json:"resolved_by,omitempty"`
 	// Rework is what is done about a failed one; nil if another attempt needs no task.
@@ -73,6 +77,9 @@ type Rework struct {
 	Agent  string `json:"agent,omitempty"`
 	Task   string `json:"task,omitempty"`
 	Prompt string `json:"prompt"`
+	// Output is the end of the prompt, which the task gets as well when it starts: the last lines of a failed check, or
+	// that they are withheld from the agent.
+	Output string `json:"output,omitempty"`
 	// Error is why it was not started.
 	Error string `json:"error,omitempty"`
 }

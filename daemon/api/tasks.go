@@ -145,6 +145,10 @@ type Task struct {
 	MergeCommitSHA string   `json:"merge_commit_sha,omitempty"`
 	Paths          []string `json:"paths,omitempty"`
 	Log            string   `json:"log,omitempty"`
+	// CheckOutput is the last lines of Log, if the check failed, and Check is its number for polisctl queue log now. Lists
+	// of tasks have neither.
+	CheckOutput string `json:"check_output,omitempty"`
+	Check       int    `json:"check,omitempty"`
 	// Use is what it ran into and used, as far as it is known.
 	Use *TaskUse `json:"use,omitempty"`
 	// Models is what it used of model services behind the gateway; missing if it used none, and of old
@@ -189,6 +193,8 @@ type TaskUse struct {
 	ReadsDenied   int64 `json:"reads_denied"`
 	WritesDenied  int64 `json:"writes_denied"`
 	LockConflicts int64 `json:"lock_conflicts"`
+	// QuestionsDenied is as in Counters.
+	QuestionsDenied int64 `json:"questions_denied,omitempty"`
 	// WaitedMS is how long it waited for locks of others, in milliseconds.
 	WaitedMS int64 `json:"waited_ms"`
 	// MemoryPeakBytes is the most its sandbox used. With MemoryPeakEarlier that was

@@ -44,11 +44,14 @@ type Policy struct {
 // Counters are the numbers of seed 002, "WorkspaceMetrics". Latencies are
 // exponential moving averages in nanoseconds.
 type Counters struct {
-	ReadCount       int64 `json:"read_count"`
-	WriteCount      int64 `json:"write_count"`
-	ReadDenied      int64 `json:"read_denied"`
-	WriteDenied     int64 `json:"write_denied"`
-	LockConflicts   int64 `json:"lock_conflicts"`
+	ReadCount     int64 `json:"read_count"`
+	WriteCount    int64 `json:"write_count"`
+	ReadDenied    int64 `json:"read_denied"`
+	WriteDenied   int64 `json:"write_denied"`
+	LockConflicts int64 `json:"lock_conflicts"`
+	// QuestionsDenied are the questions that a rule, a person or the lack of an answer denied, but for those about paths,
+	// which are reads and writes.
+	QuestionsDenied int64 `json:"questions_denied,omitempty"`
 	AvgReadLatency  int64 `json:"avg_read_latency_ns"`
 	AvgWriteLatency int64 `json:"avg_write_latency_ns"`
 }

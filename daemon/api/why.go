@@ -12,7 +12,10 @@ type WhyEntry struct {
 	Holder string     `json:"holder,omitempty"`
 	Since  *time.Time `json:"since,omitempty"`
 	Hint   string     `json:"hint"`
-	Count  int        `json:"count,omitempty"`
+	// By denied it, if the call asked: the person's name, or the rule's list. Reason is what the answer said.
+	By     string `json:"by,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	Count  int    `json:"count,omitempty"`
 	// First is when the first of Count refusals was.
 	First *time.Time `json:"first,omitempty"`
 	// Pid, on the host, and Program are who was refused, where it is known.
@@ -20,4 +23,13 @@ type WhyEntry struct {
 	Program string `json:"program,omitempty"`
 	// Probe: many programs try it at every start, and do without.
 	Probe bool `json:"probe,omitempty"`
+}
+
+// DeniedText is a denial in one sentence: "ann denied bash make deploy: not today".
+func DeniedText(by, what, reason string) string {
+	text := by + " denied " + what
+	if reason != "" {
+		text += ": " + reason
+	}
+	return text
 }

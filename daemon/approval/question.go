@@ -35,6 +35,8 @@ type Question struct {
 	Detail string
 	// Paths are those of Text, if a tool works on files.
 	Paths []string
+	// Call is how the steps of a task show the call of a tool.
+	Call string
 	// Note is what polis itself says of the question, such as the rule that asks.
 	Note string
 	// Request is the asker's own ID; "" for none.

@@ -27,8 +27,9 @@ import (
 )
 
 const (
-	maxCheckLogs = 50 // files kept
-	checkUndo    = 60 * time.Second
+	// MaxLogs is how many logs a workspace keeps.
+	MaxLogs   = 50
+	checkUndo = 60 * time.Second
 )
 
 // Runner runs the check command of a workspace on merge results, each in a sandbox
@@ -103,9 +104,10 @@ func (c *Runner) Check(ctx context.Context, commit, label string) (log string, e
 	return log, nil
 }
 
-// failed is the error of a check that fails, with the end of its output.
+// failed is the error of a check that fails, with the end of its output. Package queue knows whose it is, and adds the
+// hint.
 func failed(log, why string) error {
-	e := api.Errorf(api.CodeCheckFailed, "%s", why).With("log", log).WithHint("its output is in %s; polisctl merge NAME --no-check merges without it", log)
+	e := api.Errorf(api.CodeCheckFailed, "%s", why).With("log", log)
 	if output := job.Tail(log); output != "" {
 		e = e.With("output", output)
 	}
@@ -135,7 +137,7 @@ func (c *Runner) prepare(ctx context.Context, commit, name string) (wire.Spec, e
 	if err != nil {
 		return wire.Spec{}, err
 	}
-	if err := job.TrimLogs(root.CheckLogs(), maxCheckLogs); err != nil {
+	if err := job.TrimLogs(root.CheckLogs(), MaxLogs); err != nil {
 		return wire.Spec{}, err
 	}
 	memory := *c.Rules.CheckMemoryMB

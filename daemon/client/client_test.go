@@ -111,6 +111,17 @@ func TestEveryCallUsesItsRoute(t *testing.T) {
 		}},
 		{"GET /v1/setups?workspace=w ", func(c *Client) error { _, err := c.Setups(ctx, "w"); return err }},
 		{`POST /v1/setups {"again":true}`, func(c *Client) error { _, err := c.RunSetup(ctx, api.SetupRequest{Again: true}, nil); return err }},
+		{"GET /v1/queue/a/log?check=2&lines=9&workspace=w ", func(c *Client) error {
+			_, err := c.CheckLog(ctx, api.CheckLogRequest{Agent: "a", Workspace: "w", Check: 2, Lines: 9})
+			return err
+		}},
+		{"GET /v1/queue/a/log/output?id=a.7 ", func(c *Client) error {
+			body, err := c.CheckOutput(ctx, api.CheckLogRequest{Agent: "a", ID: "a.7"})
+			if err == nil {
+				err = body.Close()
+			}
+			return err
+		}},
 		{"GET /v1/setups/log?workspace=w ", func(c *Client) error { _, err := c.SetupLog(ctx, "w"); return err }},
 		{"GET /v1/maintenance?workspace=w ", func(c *Client) error { _, err := c.Maintenance(ctx, "w"); return err }},
 		{`POST /v1/maintenance {}`, func(c *Client) error { _, err := c.Maintain(ctx, api.MaintenanceRequest{}, nil); return err }},

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 
 	"polis/daemon/api"
 )
@@ -79,4 +80,31 @@ func (c *Client) GC(ctx context.Context, req api.GCRequest) (api.GCResponse, err
 // Rework gives the task to resolve an agent's failed merge to a new agent, or to the agent itself.
 func (c *Client) Rework(ctx context.Context, agent string, req api.ReworkRequest) (api.MergeSignal, error) {
 	return fetch[api.MergeSignal](ctx, c, http.MethodPost, "/v1/queue/"+url.PathEscape(agent)+"/rework", nil, req)
+}
+
+// CheckLog returns a check of an agent's branch, with the end of its output.
+func (c *Client) CheckLog(ctx context.Context, req api.CheckLogRequest) (api.CheckLog, error) {
+	query := ofCheck(req)
+	if req.Lines > 0 {
+		query.Set("lines", strconv.Itoa(req.Lines))
+	}
+	return fetch[api.CheckLog](ctx, c, http.MethodGet, "/v1/queue/"+url.PathEscape(req.Agent)+"/log", query, nil)
+}
+
+// CheckOutput opens all that a check of an agent's branch printed.
+func (c *Client) CheckOutput(ctx context.Context, req api.CheckLogRequest) (io.ReadCloser, error) {
+	return c.stream(ctx, "/v1/queue/"+url.PathEscape(req.Agent)+"/log/output", ofCheck(req))
+}
+
+func ofCheck(req api.CheckLogRequest) url.Values {
+	query := url.Values{}
+	for key, value := range map[string]string{"workspace": req.Workspace, "id": req.ID} {
+		if value != "" {
+			query.Set(key, value)
+		}
+	}
+	if req.Check > 0 {
+		query.Set("check", strconv.Itoa(req.Check))
+	}
+	return query
 }

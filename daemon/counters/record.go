@@ -67,7 +67,7 @@ func decode(slot []byte) (Record, error) {
 // valid reports whether no number is negative, and the buckets fit their bounds.
 func (r Record) valid() bool {
 	c, t := r.Counters, r.Times
-	all := []int64{c.ReadCount, c.WriteCount, c.ReadDenied, c.WriteDenied, c.LockConflicts, c.AvgReadLatency, c.AvgWriteLatency}
+	all := []int64{c.ReadCount, c.WriteCount, c.ReadDenied, c.WriteDenied, c.LockConflicts, c.QuestionsDenied, c.AvgReadLatency, c.AvgWriteLatency}
 	for _, h := range []api.Times{t.Reads, t.Writes, t.LeaseWaits} {
 		if len(h.Counts) != 0 && len(h.Counts) != len(t.Bounds)+1 {
 			return false

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -135,6 +136,32 @@ func Tail(log string) string {
 		return ""
 	}
 	return strings.ToValidUTF8(string(b), "?")
+}
+
+// LastLines returns the last lines of a text of so many bytes, as valid UTF-8: at most lines of them (0: any number), and
+// at most so many bytes. cut: there is more before them. A line whose beginning is cut off is left out, unless it is the
+// only one.
+func LastLines(r io.ReaderAt, size int64, lines int, most int64) (text string, cut bool, err error) {
+	from := max(0, size-most)
+	b, err := io.ReadAll(io.NewSectionReader(r, from, size-from))
+	if err != nil {
+		return "", false, err
+	}
+	if from > 0 {
+		cut = true
+		if i := bytes.IndexByte(b, '\n'); i >= 0 && i+1 < len(b) {
+			b = b[i+1:]
+		}
+	}
+	end := len(bytes.TrimSuffix(b, []byte("\n")))
+	for i, n := end, 0; lines > 0 && i > 0; {
+		i = bytes.LastIndexByte(b[:i], '\n')
+		if n++; n == lines && i >= 0 {
+			b, cut = b[i+1:], true
+			break
+		}
+	}
+	return strings.ToValidUTF8(string(b), "?"), cut, nil
 }
 
 // TrimLogs deletes the oldest logs of a directory, so that fewer than keep are left; their names sort

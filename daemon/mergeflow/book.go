@@ -95,6 +95,28 @@ func (b *Book) Sync(entries []api.QueueEntry, target string, now time.Time) bool
 	return changed
 }
 
+// Checked records the check that a request had: its command, and the file with its output. It comes before Landed.
+func (b *Book) Checked(id, command, log string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if s := b.find(id); s != nil && s.State == api.MergeSignalReady && log != "" {
+		s.Check, s.Log = api.Shorten(command, maxText), log
+	}
+}
+
+// Checks returns the requests of an agent that had a check and have ended, the newest first.
+func (b *Book) Checks(agent string) []api.MergeSignal {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var out []api.MergeSignal
+	for _, s := range slices.Backward(b.signals) {
+		if s.Agent == agent && s.Log != "" && s.Ended != nil {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
 // Landed records the result of a request. mode is [merge] rework, prompt makes the task of one. A
 // result that is recorded already stays.
 func (b *Book) Landed(id string, out api.QueueOutcome, verified bool, mode string, prompt func(api.MergeSignal) string, now time.Time) {

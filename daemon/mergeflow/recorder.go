@@ -18,7 +18,9 @@ type Recorder struct {
 	// InTarget reports whether the target branch has a commit.
 	InTarget func(ctx context.Context, commit string) (bool, error)
 	// Mode returns [merge] rework as it is configured now.
-	Mode    func() string
+	Mode func() string
+	// Check returns the check command as it is configured now; "" if only git hooks are checked.
+	Check   func() string
 	Publish func(api.Event)
 	Log     *slog.Logger
 	Now     func() time.Time
@@ -33,7 +35,8 @@ type Result struct {
 	Branch string // short
 	Commit string // of the merge
 	Paths  []string
-	Err    error // nil: it was merged
+	Log    string // file with the output of the check; "" if there was none
+	Err    error  // nil: it was merged
 }
 
 // Landed records a result. A merge counts as verified only if the target has it now.
@@ -49,6 +52,7 @@ func (r *Recorder) Landed(ctx context.Context, res Result) {
 			r.Log.Error("merge not found in the target", "agent", res.Agent, "op", "merge", "path", res.Commit, "err", err)
 		}
 	}
+	r.Book.Checked(res.ID, r.Check(), res.Log)
 	r.Book.Landed(res.ID, out, verified, r.Mode(), func(s api.MergeSignal) string { return Prompt(s, res.Branch) }, r.Now())
 }
 

@@ -28,6 +28,8 @@ type Agents interface {
 	// GivenTask returns the newest task of an agent with this prompt, or "".
 	GivenTask(name, prompt string) (string, error)
 	Run(ctx context.Context, name string, req api.RunRequest) (api.Task, error)
+	// ReadsAll reports whether the rules of an agent certainly withhold no file from reading.
+	ReadsAll(name string) bool
 }
 
 // Reworker gives the failed requests of a Book to agents. Set its fields. It is safe for concurrent
@@ -36,6 +38,8 @@ type Reworker struct {
 	Workspace string
 	Book      *Book
 	Agents    Agents
+	// Output returns the last lines of the log of a check.
+	Output func(log string) (string, error)
 	// Save saves the signals, with the agents and their tasks.
 	Save    func() error
 	Publish func(e api.Event)
@@ -117,10 +121,16 @@ func (w *Reworker) start(ctx context.Context, s api.MergeSignal) (api.MergeSigna
 			return fail(err)
 		}
 	}
-	given, err := w.Agents.GivenTask(r.Agent, r.Prompt)
+	given, err := w.Agents.GivenTask(r.Agent, r.Prompt+r.Output)
 	if err == nil && given == "" {
+		// The agent's rules may have changed since the offer, and since a crash: what it may read is decided now.
+		if r.Output = w.output(s, r.Agent); r.Output != "" {
+			if err := note(api.ReworkStarting, ""); err != nil {
+				return s, err
+			}
+		}
 		var t api.Task
-		t, err = w.Agents.Run(ctx, r.Agent, api.RunRequest{Prompt: r.Prompt, Queue: true})
+		t, err = w.Agents.Run(ctx, r.Agent, api.RunRequest{Prompt: r.Prompt + r.Output, Queue: true})
 		given = t.ID
 	}
 	if err != nil {
@@ -130,8 +140,27 @@ func (w *Reworker) start(ctx context.Context, s api.MergeSignal) (api.MergeSigna
 	if err := note(api.ReworkStarted, ""); err != nil {
 		return s, err
 	}
-	w.Publish(api.Event{Type: api.EventMergeRework, Agent: s.Agent, Message: fmt.Sprintf("request %s: task %s of agent %s resolves what kept it from being merged", s.ID, r.Task, r.Agent), Data: map[string]any{"workspace": w.Workspace, "signal": s}})
+	shown := s // without what the check printed: events go to receipts, and to commands of the administrator
+	told := r
+	told.Output = ""
+	shown.Rework = &told
+	w.Publish(api.Event{Type: api.EventMergeRework, Agent: s.Agent, Message: fmt.Sprintf("request %s: task %s of agent %s resolves what kept it from being merged", s.ID, r.Task, r.Agent), Data: map[string]any{"workspace": w.Workspace, "signal": shown}})
 	return s, nil
+}
+
+// output is the end of the prompt of an agent that reworks a failed check.
+func (w *Reworker) output(s api.MergeSignal, agent string) string {
+	if s.Code != api.CodeCheckFailed || s.Log == "" {
+		return ""
+	}
+	if !w.Agents.ReadsAll(agent) {
+		return Withheld(s.Agent)
+	}
+	text, err := w.Output(s.Log)
+	if err != nil {
+		w.Log.Warn("output of a check not read", "workspace", w.Workspace, "agent", s.Agent, "op", "rework", "err", err)
+	}
+	return Output(s.Agent, text)
 }
 
 // gone returns an error if the agent of a request was removed. An agent that was added after the

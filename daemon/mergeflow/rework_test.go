@@ -19,7 +19,10 @@ type workers struct {
 	tasks map[string][]string // prompts by agent
 	added time.Time           // when all were
 	err   error               // of Run
+	limit map[string]bool     // agents whose rules withhold something
 }
+
+func (w *workers) ReadsAll(name string) bool { return !w.limit[name] }
 
 func (w *workers) Statuses(string) map[string]api.Status {
 	out := map[string]api.Status{}

@@ -67,6 +67,7 @@ var (
 		{ofAgent("polis_agent_writes_total", "Gated writes, regardless of their result."), prometheus.CounterValue, counter(func(c *api.Counters) int64 { return c.WriteCount })},
 		{ofAgent("polis_agent_reads_denied_total", "Refused reads."), prometheus.CounterValue, counter(func(c *api.Counters) int64 { return c.ReadDenied })},
 		{ofAgent("polis_agent_writes_denied_total", "Refused writes, by policy and quota."), prometheus.CounterValue, counter(func(c *api.Counters) int64 { return c.WriteDenied })},
+		{ofAgent("polis_agent_questions_denied_total", "Questions denied by a rule, a person or for want of an answer, but for those about paths."), prometheus.CounterValue, counter(func(c *api.Counters) int64 { return c.QuestionsDenied })},
 		{ofAgent("polis_agent_lock_conflicts_total", "Writes refused because another agent holds the lease."), prometheus.CounterValue, counter(func(c *api.Counters) int64 { return c.LockConflicts })},
 		{ofAgent("polis_agent_read_latency_ns", "Moving average of a gated read: (old * 9 + new) / 10."), prometheus.GaugeValue, counter(func(c *api.Counters) int64 { return c.AvgReadLatency })},
 		{ofAgent("polis_agent_write_latency_ns", "Moving average of a gated write: (old * 9 + new) / 10."), prometheus.GaugeValue, counter(func(c *api.Counters) int64 { return c.AvgWriteLatency })},

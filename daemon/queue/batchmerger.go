@@ -140,7 +140,7 @@ func (l *BatchMerger) Land(ctx context.Context, jobs []Job) []Outcome {
 				blamed = blamed[:1]
 			}
 			for _, o := range blamed {
-				done = append(done, Outcome{Job: o.Job, Log: v.log, Err: v.err})
+				done = append(done, Outcome{Job: o.Job, Log: v.log, Err: explained(v.err, v.log, o.Job.Entry.Agent)})
 			}
 			if api.CodeOf(v.err) != api.CodeCheckFailed {
 				done = append(done, bad...)
@@ -160,6 +160,16 @@ func (l *BatchMerger) Land(ctx context.Context, jobs []Job) []Outcome {
 		l.along(context.WithoutCancel(ctx), done)
 	}
 	return done
+}
+
+// explained adds to the error of a check that failed where its output is.
+func explained(err error, log, agent string) error {
+	if log == "" || api.CodeOf(err) != api.CodeCheckFailed {
+		return err
+	}
+	e := *api.AsError(err)
+	e.Message = err.Error() // with what could not be removed after the check, if anything
+	return e.WithHint("polisctl queue log %[1]s prints its output; polisctl merge %[1]s --no-check merges without it", agent)
 }
 
 // patient repeats what the lock table refuses temporarily: after a restart, leases are reclaimed

@@ -48,6 +48,9 @@ type Backend interface {
 	Prioritize(ctx context.Context, agent string, priority int) error
 	// Rework gives the task to resolve an agent's failed merge.
 	Rework(ctx context.Context, agent string, req api.ReworkRequest) (api.MergeSignal, error)
+	// CheckLog returns a check of an agent's branch, CheckOutput all that it printed, with its size in bytes.
+	CheckLog(ctx context.Context, req api.CheckLogRequest) (api.CheckLog, error)
+	CheckOutput(ctx context.Context, req api.CheckLogRequest) (io.ReadCloser, int64, error)
 	GC(ctx context.Context, req api.GCRequest) (api.GCResponse, error)
 	Lock(ctx context.Context, by string, req api.LockRequest) (api.Lock, error)
 	Unlock(ctx context.Context, by string, req api.LockRequest) error

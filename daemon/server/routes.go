@@ -128,6 +128,8 @@ func Routes() []Route {
 		{"POST /v1/queue", AccessAdmin, "put an agent in the merge queue", (*Server).enqueue},
 		{"POST /v1/queue/{agent}", AccessAdmin, "give an agent's entry another priority", (*Server).prioritize},
 		{"POST /v1/queue/{agent}/rework", AccessAdmin, "give the task to resolve an agent's failed merge to a new agent, or to the agent itself", (*Server).rework},
+		{"GET /v1/queue/{agent}/log", AccessRead, "a check of an agent's branch, and the end of its output; check, id, lines and workspace select", (*Server).checkLog},
+		{"GET /v1/queue/{agent}/log/output", AccessRead, "all that a check of an agent's branch printed; check, id and workspace select", (*Server).checkOutput},
 		{"DELETE /v1/queue/{agent}", AccessAdmin, "take an agent out of the merge queue", (*Server).dequeue},
 		{"POST /v1/gc", AccessAdmin, "delete old work from the trash", (*Server).gc},
 		{"GET /v1/locks", AccessRead, "leases; workspace=NAME selects", (*Server).locks},

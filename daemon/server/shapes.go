@@ -87,6 +87,8 @@ func shapes() map[string]shape {
 		"POST /v1/queue":                      {in: api.QueueRequest{}, out: api.QueueEntry{}, made: true},
 		"POST /v1/queue/{agent}":              {in: api.QueueRequest{}},
 		"POST /v1/queue/{agent}/rework":       {in: api.ReworkRequest{}, optional: true, out: api.MergeSignal{}},
+		"GET /v1/queue/{agent}/log":           {out: api.CheckLog{}, query: append(ofCheck(), query{"lines", "integer", "at most so many of the last lines, at most 10000; as many as 256 KiB have if not given"})},
+		"GET /v1/queue/{agent}/log/output":    {text: "text/plain", query: ofCheck()},
 		"DELETE /v1/queue/{agent}":            {},
 		"POST /v1/gc":                         {in: api.GCRequest{}, optional: true, out: api.GCResponse{}},
 		"POST /v1/agents/{name}/pull-request": {in: api.PullRequest{}, optional: true, out: api.PullResponse{}},

@@ -19,6 +19,7 @@ import (
 	"polis/daemon/approval"
 	"polis/daemon/peer"
 	"polis/daemon/shim/wire"
+	"polis/daemon/task/steps"
 )
 
 // Bounds of the wait for an answer.
@@ -95,6 +96,7 @@ func (s *Shim) ask(ctx context.Context, q approval.Question, wait time.Duration)
 	if err != nil {
 		return "", a, err
 	}
+	shown := shortQuestion(q) // what waits does not hold all of the question
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	why := "nobody answered within " + wait.String()
@@ -109,6 +111,9 @@ func (s *Shim) ask(ctx context.Context, q approval.Question, wait time.Duration)
 	a, ok := c.Leave()
 	if !ok {
 		a = api.Answer{Verdict: api.VerdictDeny, Reason: why}
+	}
+	if ok || ctx.Err() == nil && s.ctx.Err() == nil {
+		s.deniedQuestion(shown, a)
 	}
 	return c.ID(), a, nil
 }
@@ -159,7 +164,7 @@ func (s *Shim) readPermission(r *http.Request, roots []string) (q approval.Quest
 		wait = usualAnswerWait
 	}
 	q, err = s.toolNames.Question(req.Tool, req.Input, roots)
-	q.Request = req.RequestID
+	q.Request, q.Call = req.RequestID, steps.Call(s.Spec.ProjectPath, req.Tool, []byte(q.Detail))
 	return q, wait, err
 }
 
@@ -232,7 +237,7 @@ func (s *Shim) handleAnswer(w http.ResponseWriter, r *http.Request) error {
 	if err := readJSON(r, &req); err != nil {
 		return err
 	}
-	v, err := s.approvals.Answer(r.PathValue("id"), api.Answer{Verdict: req.Verdict, Scope: req.Scope, Reason: req.Reason, By: req.By, Role: req.Role, Raise: req.Raise})
+	v, err := s.approvals.Answer(r.PathValue("id"), api.Answer{Verdict: req.Verdict, Scope: req.Scope, Reason: req.Reason, By: req.By, Name: req.Name, Role: req.Role, Raise: req.Raise})
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"polis/daemon/api"
 	"polis/daemon/counters"
@@ -14,6 +15,8 @@ import (
 type keptCounters struct {
 	// leaseWaits are how long requests for leases took that were sent to polisd.
 	leaseWaits view.Histogram
+	// questionsDenied is as in api.Counters.
+	questionsDenied atomic.Int64
 
 	mu     sync.Mutex
 	file   *counters.File // nil if it cannot be opened, or there is none
@@ -39,6 +42,7 @@ func (s *Shim) openCounters(g *view.Guard) {
 		s.kept.leaseWaits.Set(timesOf(last.Times.LeaseWaits))
 	}
 	g.SetStats(st)
+	s.kept.questionsDenied.Store(last.Counters.QuestionsDenied)
 	s.kept.file = f
 	s.kept.failed = func(err error) { s.Log.Warn("counters not saved", "op", "counters", "err", err) }
 	// Before the guard closes, and after the view has ended.
@@ -64,7 +68,7 @@ func (k *keptCounters) report(g *view.Guard) (api.Counters, api.AgentTimes) {
 	defer k.mu.Unlock()
 	st := g.Stats()
 	c := api.Counters{ReadCount: st.ReadCount, WriteCount: st.WriteCount, ReadDenied: st.ReadDenied, WriteDenied: st.WriteDenied,
-		LockConflicts: st.LockConflicts, AvgReadLatency: st.AvgReadLatency, AvgWriteLatency: st.AvgWriteLatency}
+		LockConflicts: st.LockConflicts, QuestionsDenied: k.questionsDenied.Load(), AvgReadLatency: st.AvgReadLatency, AvgWriteLatency: st.AvgWriteLatency}
 	t := api.AgentTimes{Bounds: view.Bounds[:], Reads: wireTimes(st.ReadTimes), Writes: wireTimes(st.WriteTimes), LeaseWaits: wireTimes(k.leaseWaits.Times())}
 	if k.file != nil {
 		err := k.file.Save(counters.Record{Counters: c, Times: t})

@@ -100,6 +100,10 @@ func (s *Shim) denialEvent(d view.Denial) api.Event {
 	ev := api.Event{Type: typ, Agent: s.Spec.Agent, Time: d.Time, Code: api.Code(d.Code),
 		Message: fmt.Sprintf("agent %s: %s of %s was refused (%s)", s.Spec.Agent, d.Op, api.PrintPath(d.Path), d.Code),
 		Data:    map[string]any{"op": d.Op, "path": api.EncodePath(d.Path), "holder": d.Holder, "pid": d.Pid, "program": d.Program, "hint": d.Hint}}
+	if d.By != "" {
+		ev.Message = fmt.Sprintf("agent %s: %s (%s)", s.Spec.Agent, api.DeniedText(d.By, api.PrintPath(d.Path), d.Reason), d.Code)
+		ev.Data["by"], ev.Data["reason"] = d.By, d.Reason
+	}
 	if d.Count > 1 {
 		ev.Message += fmt.Sprintf(", %d times", d.Count)
 		ev.Data["count"] = d.Count

@@ -123,7 +123,7 @@ func (e *egressAsks) wait(r netbridge.Refusal, f flow, what string) {
 	if what != r.Remote.Addr().String() {
 		d.Path += " (" + what + ")"
 	}
-	if reason != "" {
+	if d.By, d.Reason = denier(a), a.Reason; reason != "" {
 		d.Hint = "the answer: " + reason
 	}
 	e.s.denied(d)

@@ -68,7 +68,7 @@ func (p *pathAsker) Ask(ctx context.Context, r view.Request) (view.Verdict, erro
 	if err != nil {
 		return view.Verdict{Reason: err.Error()}, err
 	}
-	v := view.Verdict{Allow: a.Verdict == api.VerdictApprove, Reason: a.Reason}
+	v := view.Verdict{Allow: a.Verdict == api.VerdictApprove, Reason: a.Reason, By: denier(a)}
 	if id == "" {
 		v.Reason = strings.TrimSpace("a remembered answer denies it " + a.Reason)
 	}
@@ -92,7 +92,7 @@ func (p *pathAsker) known(c pathCall) (view.Verdict, bool) {
 	if d.Verdict == api.VerdictAsk {
 		return view.Verdict{}, false
 	}
-	return view.Verdict{Allow: d.Verdict == api.VerdictApprove, Reason: d.Reason}, true
+	return view.Verdict{Allow: d.Verdict == api.VerdictApprove, Reason: d.Reason, By: d.Source}, true
 }
 
 func (p *pathAsker) hold(c pathCall, v view.Verdict) {

@@ -87,7 +87,7 @@ func (s *Shim) notApproved(q approval.Question, id string, a api.Answer, op, rul
 		hint = "the answer: " + a.Reason
 	}
 	s.denied(view.Denial{Time: time.Now(), Op: op, Path: api.Shorten(q.Text, 400), Code: view.CodeNotApproved, Errno: "EACCES",
-		Rule: rule, Pid: uint32(max(q.PID, 0)), Program: q.Program, Hint: hint})
+		Rule: rule, Pid: uint32(max(q.PID, 0)), Program: q.Program, Hint: hint, By: denier(a), Reason: a.Reason})
 	e := api.Errorf(api.CodeNotApproved, "%s %s is denied", op, approval.Escape(api.Shorten(q.Text, 200)))
 	if a.Reason != "" {
 		e.Message += ": " + a.Reason

@@ -185,6 +185,9 @@ func (s *Shim) noteDenied(d view.Denial) {
 		return
 	}
 	s.noteStep(api.StepRefused, func() string {
+		if d.By != "" {
+			return api.DeniedText(d.By, d.Path, d.Reason)
+		}
 		text := fmt.Sprintf("%s of %s (%s", d.Op, d.Path, d.Code)
 		if d.Holder != "" {
 			text += ", held by " + d.Holder

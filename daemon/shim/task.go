@@ -85,7 +85,7 @@ func (s *Shim) addTask(st *wire.Status) {
 // since the sandbox was made.
 func (s *Shim) use() api.TaskUse {
 	c := s.counters()
-	u := api.TaskUse{ReadsDenied: c.ReadDenied, WritesDenied: c.WriteDenied, LockConflicts: c.LockConflicts, WaitedMS: s.views.waited.Load() / int64(time.Millisecond)}
+	u := api.TaskUse{ReadsDenied: c.ReadDenied, WritesDenied: c.WriteDenied, LockConflicts: c.LockConflicts, QuestionsDenied: c.QuestionsDenied, WaitedMS: s.views.waited.Load() / int64(time.Millisecond)}
 	if stats, err := s.sandbox.Stats(); err == nil {
 		u.MemoryPeakBytes = int64(stats.MemoryPeakBytes)
 	}
@@ -99,6 +99,7 @@ func (s *Shim) use() api.TaskUse {
 func (s *Shim) taskUse() *api.TaskUse {
 	was, u := s.task.began, s.use()
 	u.ReadsDenied, u.WritesDenied, u.LockConflicts, u.WaitedMS = u.ReadsDenied-was.ReadsDenied, u.WritesDenied-was.WritesDenied, u.LockConflicts-was.LockConflicts, u.WaitedMS-was.WaitedMS
+	u.QuestionsDenied -= was.QuestionsDenied
 	u.MemoryStalledMS -= was.MemoryStalledMS
 	u.MemoryPeakEarlier = u.MemoryPeakBytes > 0 && u.MemoryPeakBytes == was.MemoryPeakBytes
 	return &u

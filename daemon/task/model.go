@@ -215,6 +215,9 @@ func settle(t *api.Task) {
 	if t.State == api.TaskEnded && ownRefusals(*t) > 0 && t.Outcome != api.OutcomeRefused {
 		t.Result += "; " + refused(*t)
 	}
+	if text := denied(*t); t.State == api.TaskEnded && text != "" {
+		t.Result += "; " + text
+	}
 	if t.State == api.TaskEnded && t.Network != "" && !Well(*t) {
 		t.Result += "; without network: " + t.Network
 	}

@@ -177,3 +177,16 @@ func TestIDs(t *testing.T) {
 		require.Equal(t, api.CodeBadRequest, api.CodeOf(err), bad)
 	}
 }
+
+// TestADenialIsThePersonsInTheResult: what a person or a rule of the role denied names them, and not the agent's own rules.
+func TestADenialIsThePersonsInTheResult(t *testing.T) {
+	tk := api.Task{State: api.TaskRunning}
+	Finish(&tk, exit(0))
+	Measure(&tk, Work{Refused: []api.WhyEntry{
+		{Op: "tool", Path: "bash make deploy/x", Code: api.CodeNotApproved, By: "ann", Reason: "not today"},
+		{Op: "open", Path: "secret", Code: api.CodeUndeclaredRead},
+		{Op: "tool", Path: "bash rm x", Code: api.CodeNotApproved, By: "auto_deny of the role", Count: 3},
+	}})
+	require.Equal(t, "nothing to merge; ann denied bash make deploy/x: not today and 3 more", tk.Result)
+	require.Equal(t, api.OutcomeNothing, tk.Outcome)
+}

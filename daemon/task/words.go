@@ -27,6 +27,25 @@ func refused(t api.Task) string {
 	return text
 }
 
+// denied is the last denial of something that the task asked for, by a person or by a rule, and how many more there were.
+func denied(t api.Task) string {
+	text, more := "", 0
+	for _, w := range t.Refused { // the newest first
+		if w.By == "" {
+			continue
+		}
+		if text != "" {
+			more += max(w.Count, 1)
+			continue
+		}
+		text, more = api.DeniedText(w.By, api.Shorten(w.Path, maxCall), api.Shorten(w.Reason, maxCall)), max(w.Count, 1)-1
+	}
+	if more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
 func named(paths []string) string {
 	if len(paths) == 0 {
 		return "-"

@@ -127,7 +127,9 @@ func (g *Guard) ask(ctx context.Context, c fusefs.Caller, op fusefs.Op, write bo
 		if ctx.Err() != nil {
 			return syscall.EINTR
 		}
-		d.Hint = v.Reason
+		if d.Hint = v.Reason; v.By != "" {
+			d.By, d.Reason = v.By, v.Reason
+		}
 	}
 	return g.refuse(c, op, write, d, syscall.EACCES)
 }

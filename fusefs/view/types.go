@@ -108,6 +108,9 @@ type Denial struct {
 	// Program is the name of Pid's program, if it is known.
 	Program string `json:"program,omitempty"`
 	Hint    string `json:"hint,omitempty"`
+	// By denied it, if it was asked about, and Reason is what the answer said.
+	By     string `json:"by,omitempty"`
+	Reason string `json:"reason,omitempty"`
 	// Count is the number of equal refusals that are reported as one; 0 means one. First is the time of the first one.
 	Count int       `json:"count,omitempty"`
 	First time.Time `json:"first,omitzero"`
@@ -154,6 +157,8 @@ type Verdict struct {
 	Allow bool
 	// Reason, if not empty, is shown to the agent with a refusal.
 	Reason string
+	// By is the person or the rule that refused; "" if there was no answer.
+	By string
 }
 
 // Config configures a Guard. Agent and Locker must be set.

@@ -51,6 +51,9 @@ func (m *Model) done(msg doneMsg) tea.Cmd {
 	switch {
 	case msg.err != nil:
 		m.fail(errText(msg.err))
+		if m.free() && api.CodeOf(msg.err) == api.CodeCheckFailed {
+			return tea.Batch(m.lookSoon(), m.open(paneCheck, msg.agent))
+		}
 	case msg.ask == nil:
 		m.say(msg.text)
 	case m.input != nil || m.ask != nil:
@@ -60,6 +63,11 @@ func (m *Model) done(msg doneMsg) tea.Cmd {
 		m.ask = msg.ask
 	}
 	return tea.Batch(m.lookSoon(), m.reload(true))
+}
+
+// free reports whether a person does nothing that a pane would interrupt.
+func (m *Model) free() bool {
+	return m.pane == nil && m.input == nil && m.ask == nil && m.questions == nil && m.cases == nil && !m.help
 }
 
 func (m *Model) start(name string) tea.Cmd {

@@ -30,6 +30,7 @@ type Daemon interface {
 	Thaw(ctx context.Context, name string) (api.Agent, error)
 	Rewind(ctx context.Context, name string, req api.RewindRequest) (api.SnapshotRestored, error)
 
+	CheckLog(ctx context.Context, req api.CheckLogRequest) (api.CheckLog, error)
 	Leftovers(ctx context.Context, name string) (api.Leftovers, error)
 
 	EndLeftovers(ctx context.Context, name string) (api.Leftovers, error)

@@ -149,6 +149,12 @@ func (f *fakeDaemon) Rewind(ctx context.Context, name string, req api.RewindRequ
 	return api.SnapshotRestored{Changed: 2, Before: "s2"}, f.did(ctx, "rewind "+name+" to "+req.To)
 }
 
+func (f *fakeDaemon) CheckLog(ctx context.Context, req api.CheckLogRequest) (api.CheckLog, error) {
+	_ = f.did(ctx, "get check log "+req.Agent) // f.err is that of the merge
+	return api.CheckLog{Agent: req.Agent, Check: 1, Checks: 1, ID: req.Agent + ".1", Code: api.CodeCheckFailed, Message: "the check ended with exit code 1", Command: "make test",
+		Text: "ok first\n\x1b]0;unterminated\nFAIL TestSecond\n"}, nil
+}
+
 func (f *fakeDaemon) Leftovers(ctx context.Context, name string) (api.Leftovers, error) {
 	return api.Leftovers{Leftovers: []api.Leftover{{PID: 77, Program: "node", Command: "node\x1b[2J hub.js", MemoryBytes: 350 << 20, Ports: []api.LeftoverPort{{Port: 25463, Protocol: "tcp"}}}}}, f.did(ctx, "get leftovers "+name)
 }

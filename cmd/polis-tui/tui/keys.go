@@ -18,7 +18,7 @@ var keyTable = []keyRow{
 	{"left right", "scroll a pane sideways"},
 	{"enter l", "log of the agent"},
 	{"d", "diff of the agent: its changes, committed or not"},
-	{"t", "tasks of the agent and their results"},
+	{"t  K", "tasks of the agent and results; output of its last check"},
 	{"L", "locks of the agent and who waits for them"},
 	{"o  O", "leftovers: processes of its last command; end them (confirm)"},
 	{"a  S", "attach (ctrl+p ctrl+q detaches); shell in its sandbox"},
@@ -147,6 +147,7 @@ func (m *Model) actionKey(s string) (cmd tea.Cmd, known bool) {
 		},
 		"L": func(g api.Agent) tea.Cmd { return m.open(paneLocks, g.Name) },
 		"o": func(g api.Agent) tea.Cmd { return m.open(paneLeft, g.Name) },
+		"K": func(g api.Agent) tea.Cmd { return m.open(paneCheck, g.Name) },
 		"O": func(g api.Agent) tea.Cmd {
 			return m.confirm("End what the last command of "+g.Name+" left running?", func() tea.Cmd { return m.endLeftovers(g.Name) })
 		},

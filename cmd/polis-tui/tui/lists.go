@@ -6,6 +6,9 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"polis/daemon/api"
+	"polis/daemon/escape"
 )
 
 // lockList is an agent's locks and who waits for them, a line each.
@@ -30,6 +33,32 @@ func (m *Model) lockList(ctx context.Context, agent string) (io.ReadCloser, erro
 		b.WriteByte('\n')
 	}
 	return io.NopCloser(strings.NewReader(b.String())), nil
+}
+
+// checkLog is the last check of an agent's branch: how it ended, the end of its output, and where all of that is. Each
+// line of the output is marked.
+func (m *Model) checkLog(ctx context.Context, agent string) (io.ReadCloser, error) {
+	l, err := m.daemon.CheckLog(ctx, api.CheckLogRequest{Agent: agent})
+	if err != nil {
+		return nil, err
+	}
+	ended := "passed"
+	if l.Code != "" {
+		ended = clean(l.Message)
+	}
+	var b strings.Builder
+	command, _, _ := strings.Cut(l.Command, "\n")
+	fmt.Fprintf(&b, "request %s: %s\n  command  %s\n", clean(l.ID), ended, clean(command))
+	writeMarked(&b, l.Text)
+	fmt.Fprintf(&b, "all of it: polisctl queue log %s --check %d\n", l.Agent, l.Check)
+	return io.NopCloser(strings.NewReader(b.String())), nil
+}
+
+// writeMarked writes output of a check. No line of it can be taken for one of polis, and no sequence hides text.
+func writeMarked(b *strings.Builder, text string) {
+	for line := range strings.Lines(text) {
+		fmt.Fprintf(b, "  | %s\n", escape.Lines(strings.TrimSuffix(line, "\n")))
+	}
 }
 
 // leftoverList is what an agent's last command left running, a process each.

@@ -20,6 +20,7 @@ const (
 	paneEvents = "events"
 	paneLocks  = "locks"
 	paneLeft   = "leftovers"
+	paneCheck  = "check"
 )
 
 // pane is a text that has the whole screen.
@@ -66,6 +67,8 @@ func (m *Model) reload(force bool) tea.Cmd {
 		get = m.lockList
 	case paneLeft:
 		get = m.leftoverList
+	case paneCheck:
+		get = m.checkLog
 	}
 	agent, last := p.agent, p.kind != paneDiff
 	return m.tasks.cmd(lookLimit, func(ctx context.Context) tea.Msg {
@@ -168,7 +171,7 @@ func (m *Model) paneView() []string {
 	from, to := p.top, min(len(lines), p.top+h)
 	where := fmt.Sprintf("%d-%d of %d", from+1, to, len(lines))
 	if p.cut {
-		where += " kept; all: polisctl agents " + map[string]string{paneLog: "watch", paneDiff: "diff", paneTasks: "tasks", paneLocks: "locks", paneLeft: "leftovers"}[p.kind] + " " + p.agent
+		where += " kept; all: polisctl " + map[string]string{paneLog: "agents watch", paneDiff: "agents diff", paneTasks: "agents tasks", paneLocks: "agents locks", paneLeft: "agents leftovers", paneCheck: "queue log"}[p.kind] + " " + p.agent
 	}
 	out := []string{titleStyle.Render(between(title, where, m.width))}
 	for _, line := range lines[from:to] {

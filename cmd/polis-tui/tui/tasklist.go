@@ -48,10 +48,20 @@ func (m *Model) taskList(ctx context.Context, agent string) (io.ReadCloser, erro
 			// Lists of tasks have no steps. A task can be removed in between: it has none then.
 			if full, err := m.daemon.Task(ctx, t.ID, 0); err == nil {
 				writeSteps(&b, full)
+				writeCheck(&b, full)
 			}
 		}
 	}
 	return io.NopCloser(strings.NewReader(b.String())), nil
+}
+
+// writeCheck writes the end of the output of a task's failed check.
+func writeCheck(b *strings.Builder, t api.Task) {
+	if t.CheckOutput == "" {
+		return
+	}
+	writeMarked(b, t.CheckOutput)
+	fmt.Fprintf(b, "  all of it: polisctl queue log %s --check %d\n", t.Agent, t.Check)
 }
 
 // writeSteps writes the last steps of a task, a line each.

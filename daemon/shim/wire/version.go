@@ -46,9 +46,10 @@ import "fmt"
 //	35 POST /v1/models has shared; POST /v1/models/shares
 //	36 POST /v1/gate and /v1/blocked
 //	37 POST /v1/remount
+//	38 an answer of a question has the name of its user
 const (
 	// Version is what a shim of this build speaks.
-	Version = 37
+	Version = 38
 	// UDPVersion is the first that has port maps of UDP.
 	UDPVersion = 5
 	// MinVersion is the oldest that this build's daemon and shim understand.
@@ -89,6 +90,8 @@ const (
 	GateVersion = 36
 	// RemountVersion is the first that mounts its views again.
 	RemountVersion = 37
+	// AnswerNameVersion is the first whose answers have the name of the user who gave them.
+	AnswerNameVersion = 38
 	// MemoryAskVersion is the first that knows Settings.MemoryAsk.
 	MemoryAskVersion = 21
 )

@@ -60,6 +60,12 @@ func (s *Stream) await(id, what string) {
 // failed notes that a call ended with an error.
 func (s *Stream) failed(id, message string) {
 	what := s.ended(id)
+	if s.byPolis(what, message) {
+		if id != "" && len(s.refused) < 1<<10 {
+			s.refused[id] = true
+		}
+		return
+	}
 	if what != "" {
 		what += ": "
 	}
@@ -87,6 +93,9 @@ func (s *Stream) deny(id, what, why string) {
 		what = pending
 	}
 	what = oneLine(what, maxText)
+	if s.byPolis(what, why) {
+		return
+	}
 	s.report.OwnRefusals++
 	if len(s.report.OwnRefused) < maxOwn {
 		s.report.OwnRefused = append(s.report.OwnRefused, what)

@@ -66,6 +66,7 @@ type Stream struct {
 	partial strings.Builder   // text that comes in pieces
 	pending map[string]string // calls under way, by the program's identifiers
 	refused map[string]bool   // calls that were counted as refused
+	denied  []denial          // by polis, not reported yet; oldest first
 }
 
 // New returns a reader of the format, or nil if there is none of that name. Of the format
