@@ -11,7 +11,7 @@ import (
 )
 
 func TestSparseCheckoutOfANewAgent(t *testing.T) {
-	m, ws := &Manager{Log: slog.New(slog.DiscardHandler)}, &Workspace{Name: "ws", Git: true, Repo: fakeRepo{}}
+	m, ws := &Manager{Log: slog.New(slog.DiscardHandler)}, &Workspace{Name: "ws", Git: true, Repo: fakeRepo{}, Queue: struct{ Queue }{}}
 	dirs := func(d ...string) *api.Sparse { return &api.Sparse{Directories: d} }
 	for name, c := range map[string]struct {
 		typ  []string
