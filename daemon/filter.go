@@ -7,6 +7,7 @@ import (
 
 	"polis/daemon/agent"
 	"polis/daemon/api"
+	"polis/daemon/cone"
 	"polis/daemon/filtered"
 	"polis/daemon/worktree"
 	"polis/fusefs/policy"
@@ -21,7 +22,7 @@ func (d *Daemon) reading(p api.Policy) (policy.Rules, *policy.Set, error) {
 // also makes git skip withheld files that it tracks.
 func (t worktrees) withhold(ctx context.Context, w *workspace, a *agent.Agent) error {
 	a.Filtered = ""
-	key, err := w.filter.Withhold(ctx, a.Name(), a.Copy().Rules(), t.d.live().Locks.TempNames, a.WS.Root.Published(), agentIndex{w, a.Name()})
+	key, err := w.filter.Withhold(ctx, a.Name(), a.Copy().Rules(), t.d.live().Locks.TempNames, a.WS.Root.Published(), coneOf(a.Copy().Sparse), agentIndex{w, a.Name()})
 	if err != nil || key == "" {
 		return err
 	}
@@ -35,7 +36,19 @@ type agentIndex struct {
 	name string
 }
 
-func (i agentIndex) Sparse(published string) (bool, error) { return i.w.git.Sparse(i.name, published) }
+func (i agentIndex) Patterned() bool { return i.w.git.Patterned(i.name) }
+
+// Sparse also gives an agent whose rules withhold nothing the patterns of its own sparse checkout, if it has one. Only the
+// agent can be in the way of that, and has it so then.
+func (i agentIndex) Sparse(patterns string) error {
+	if err := i.w.git.Sparse(i.name, patterns); err != nil || patterns != "" {
+		return err
+	}
+	if err := i.w.git.WriteCone(i.name); err != nil {
+		i.w.d.Log.Warn("patterns of a sparse checkout not written", "agent", i.name, "err", err)
+	}
+	return nil
+}
 
 func (i agentIndex) Withhold(ctx context.Context, key string, withheld func(path string) bool) error {
 	return i.w.git.Withhold(ctx, i.name, worktree.View{}, key, withheld)
@@ -50,16 +63,17 @@ func (i agentIndex) Settle(ctx context.Context, asked func(path string) bool) er
 func (t worktrees) sweepFiltered(ctx context.Context, w *workspace, but string) error {
 	var policies []api.Policy
 	var started []string
+	var cones []*cone.Cone
 	for name, p := range t.d.agents.Policies(w.agents.Name) {
 		if name == but {
 			continue
 		}
-		policies = append(policies, p)
+		policies, cones = append(policies, p), append(cones, t.d.coneOf(name))
 		if key := t.d.filteredOf(w, name); key != "" {
 			started = append(started, key)
 		}
 	}
-	return w.filter.SweepUnused(ctx, policies, t.d.live().Locks.TempNames, started)
+	return w.filter.SweepUnused(ctx, policies, t.d.live().Locks.TempNames, started, cones)
 }
 
 // filteredOf returns the key of the filtered objects that an agent was started with.

@@ -94,6 +94,7 @@ func (h snapshotHost) read(ctx context.Context, a agent.Held, act func(context.C
 			_, err := a.Changes(ctx, wire.Noting(paths, "more files were restored than are remembered"))
 			return err
 		},
+		Skip:     h.skip(name),
 		Index:    func() (timeline.Index, error) { return timeline.IndexOf(h.w.git.Index(name)) },
 		Declared: func(path string, dir bool) bool { return set.Decide(path, dir).Write == policy.Allow }})
 }

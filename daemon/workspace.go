@@ -196,8 +196,8 @@ func (d *Daemon) enter(ctx context.Context, name string, root layout.Workspace, 
 		w = &workspace{d: d, root: root, owner: lock, locks: locks}
 		w.setup = d.newSetup(name, w, uid, gid)
 		w.git = worktree.Open(worktree.Config{Workspace: string(root), UID: uint32(uid), GID: uint32(gid), Log: d.Log, Locks: locks,
-			Taken:    func(branch, agent string) string { return d.agents.OnBranch(name, branch, agent) },
-			Changing: d.changing, Mounts: layers{}, Shared: d.sharesTrees, Setups: setupFiles{w.setup, d}, Changed: d.watchProject(name), Trashed: d.agents.Trashed})
+			Taken: func(branch, agent string) string { return d.agents.OnBranch(name, branch, agent) },
+			Cone:  d.coneOf, Withheld: w.withheld, Changing: d.changing, Mounts: layers{}, Shared: d.sharesTrees, Setups: setupFiles{w.setup, d}, Changed: d.watchProject(name), Trashed: d.agents.Trashed})
 		w.remote, w.merger = w.broker(), &merge.Merger{Workspace: w.git, Log: d.Log, Locks: locks, Charge: d.charge, Home: homeOf, Identity: d.mergeIdentity(name)}
 		w.filter = filtered.New(w.git.Bare(), w.git.Internal(), root.Filtered(), d.Log)
 		w.timeline, w.queue = w.newTimeline(name), &queue.Worker{Host: mergeHost{w}, Log: d.Log, Now: time.Now}

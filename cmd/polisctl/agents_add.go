@@ -20,10 +20,10 @@ const customType = "custom"
 // addFlags are the flags of agents add as typed.
 type addFlags struct {
 	base, workspace, branch, memory, role, at string
-	ports, egress, hostPorts                  []string
+	ports, egress, hostPorts, sparse          []string
 	rules                                     ruleFlags
 	autoMerge, removeAfter, ephemeral         bool
-	readOnly, waitSetup                       bool
+	readOnly, waitSetup, noSparse             bool
 	leftovers                                 string
 	limits                                    limitFlags
 	env                                       envFlags
@@ -48,6 +48,10 @@ write over read. In a name, '[', '*', '?', '\' and a leading '!' are written wit
 before them: --write 'app/\[id\]/**'. A rule whose [...] names no file of the project,
 while a file has these brackets in its name, is refused; so is a rule that begins with
 '!' and that no rule before it covers.
+
+Where the project's own checkout is sparse (git sparse-checkout), that of the agent
+has the same directories; --sparse names others, and --no-sparse checks everything
+out. The agent can widen its checkout by git sparse-checkout add.
 
 With --read-only the agent sees the files of a commit and can change none of them,
 for reviews and questions: it has no branch, takes no locks and has no work to
@@ -75,6 +79,8 @@ searches there. Its home and /tmp can be written as usual.`,
 	flags.StringVar(&f.branch, "branch", "", "`BRANCH` to work on: one of the project's, or a new one from the target (default agent/NAME)")
 	flags.BoolVar(&f.readOnly, "read-only", false, "the agent only reads: it has no branch, and no file of the repository can be changed")
 	flags.StringVar(&f.at, "at", "", "with --read-only, show the files of `COMMIT`, a branch or a tag (default the newest of the target)")
+	flags.StringArrayVar(&f.sparse, "sparse", nil, "check out only the files in `DIR`, and those beside it and above it; may be repeated (default as in the project's own checkout)")
+	flags.BoolVar(&f.noSparse, "no-sparse", false, "check out all files, also if the project's own checkout is sparse")
 	flags.BoolVar(&f.waitSetup, "wait-setup", false, "wait until what the setup command makes is there; if the command fails, the agent starts without")
 	flags.StringVarP(&f.memory, "memory", "m", "", "memory limit in `MB`, or as in 2GB (default 512)")
 	f.limits.register(cmd)
@@ -162,6 +168,10 @@ func (f *addFlags) request(name string, command []string) (api.AddRequest, error
 	if err := checkCommand(command); err != nil {
 		return req, err
 	}
+	if len(f.sparse) > 0 && f.noSparse {
+		return req, usagef("--sparse and --no-sparse exclude each other")
+	}
+	req.Sparse, req.NoSparse = f.sparse, f.noSparse
 	var err error
 	if req.MemoryMB, err = parseMemory(f.memory); err != nil {
 		return req, err
@@ -215,6 +225,7 @@ func (a *app) showAdded(g api.Agent) error {
 		if g.WorktreePath != "" {
 			p.line("  worktree    %s", g.WorktreePath)
 		}
+		showSparse(p, g)
 		if len(g.Command) > 0 {
 			p.line("  start       %s", cmp.Or(commandText(g.StartCommand), "nothing: its command is for tasks"))
 			p.line("  run         %s", commandText(g.TaskCommand))

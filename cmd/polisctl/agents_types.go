@@ -125,6 +125,7 @@ func typeText(p *page, t client.AgentType) {
 	}
 	field("context", t.Context)
 	field("hosts", strings.Join(t.Hosts, ", "))
+	field("sparse", strings.Join(t.Sparse, ", "))
 	if t.MemoryMB > 0 {
 		field("memory", fmt.Sprintf("%d MB", t.MemoryMB))
 	}

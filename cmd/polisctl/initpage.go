@@ -76,4 +76,3 @@ func initPage(p *page, res initResult) {
 		p.line("  %s", n)
 	}
 }
-

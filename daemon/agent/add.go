@@ -61,7 +61,9 @@ func (m *Manager) add(ctx context.Context, req api.AddRequest, of *store.Worker)
 	}
 	m.setStatus(a, api.StatusIdle, "")
 	m.Events.Publish(api.Event{Type: api.EventAgentCreated, Agent: a.Name(), Message: "agent " + a.Name() + " was added " + a.where(), Data: a.record()})
-	return m.live(ctx, a), nil
+	v := m.live(ctx, a)
+	v.Warnings = append(v.Warnings, a.Notices...)
+	return v, nil
 }
 
 // reserve validates the request and takes the name. The returned agent's op is held.
@@ -115,6 +117,10 @@ func (m *Manager) reserve(ctx context.Context, req api.AddRequest, of *store.Wor
 	if err := checkReadOnly(ws, req); err != nil {
 		return nil, err
 	}
+	sparse, notices, err := m.sparseOf(ctx, ws, typ, req)
+	if err != nil {
+		return nil, err
+	}
 	branch := req.Branch
 	switch {
 	case req.ReadOnly:
@@ -129,8 +135,8 @@ func (m *Manager) reserve(ctx context.Context, req api.AddRequest, of *store.Wor
 	if err := errors.Join(err1, err2); err != nil {
 		return nil, err
 	}
-	a := &Agent{WS: ws, Type: typ, Kept: store.Agent{Name: req.Name, BaseType: typ.Name, Branch: branch, Role: req.Role,
-		MemoryLimitMB: mem, Limits: req.Limits, Command: req.Command, Policy: pol, AutoMerge: req.AutoMerge, RemoveAfter: req.RemoveAfter, Ephemeral: req.Ephemeral, Leftovers: req.Leftovers, Egress: own.Egress, HostPorts: own.HostPorts, Env: req.Env, Race: req.Race, Base: cmp.Or(req.At, req.Base), ReadOnly: req.ReadOnly, PortMappings: []store.PortMap{}, CreatedAt: m.Now().UTC().Truncate(time.Millisecond),
+	a := &Agent{WS: ws, Type: typ, Notices: notices, Kept: store.Agent{Name: req.Name, BaseType: typ.Name, Branch: branch, Role: req.Role,
+		MemoryLimitMB: mem, Limits: req.Limits, Command: req.Command, Policy: pol, AutoMerge: req.AutoMerge, RemoveAfter: req.RemoveAfter, Ephemeral: req.Ephemeral, Leftovers: req.Leftovers, Egress: own.Egress, HostPorts: own.HostPorts, Env: req.Env, Race: req.Race, Base: cmp.Or(req.At, req.Base), ReadOnly: req.ReadOnly, Sparse: sparse, PortMappings: []store.PortMap{}, CreatedAt: m.Now().UTC().Truncate(time.Millisecond),
 		Status: api.StatusCreating, Session: sess, Secret: sec, Worker: of}}
 	if req.ReplayOf != "" {
 		a.Kept.Replay = &store.Replay{Task: req.ReplayOf, ByOrder: req.ReplayByOrder}
@@ -196,24 +202,6 @@ func checkAdd(req api.AddRequest) error {
 				return api.Errorf(api.CodeBadRequest, "%s: %d is there twice", field, p)
 			}
 		}
-	}
-	return nil
-}
-
-// CheckCommand rejects commands that execve would not accept.
-func CheckCommand(field string, words []string) error {
-	total := 0
-	for i, w := range words {
-		if strings.ContainsRune(w, 0) {
-			return api.Errorf(api.CodeBadRequest, "%s[%d] contains a NUL byte", field, i)
-		}
-		total += len(w) + 1
-	}
-	if len(words) > maxWords || total > maxCommand {
-		return api.Errorf(api.CodeBadRequest, "%s has %d words and %d bytes: at most %d words and %d bytes", field, len(words), total, maxWords, maxCommand)
-	}
-	if len(words) > 0 && words[0] == "" {
-		return api.Errorf(api.CodeBadRequest, "%s: the program's name is empty", field)
 	}
 	return nil
 }

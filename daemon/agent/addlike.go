@@ -23,7 +23,7 @@ func (m *Manager) AddLike(ctx context.Context, other, name string) (api.Agent, e
 	pol := k.Policy
 	pol.Exclusive = nil
 	return m.Add(ctx, api.AddRequest{Name: name, BaseType: k.BaseType, Workspace: a.WS.Name, MemoryMB: k.MemoryLimitMB, Limits: k.Limits, Role: k.Role, Policy: &pol, Command: slices.Clone(k.Command),
-		AutoMerge: k.AutoMerge, Ephemeral: true, Leftovers: k.Leftovers, Egress: slices.Clone(k.Egress), HostPorts: slices.Clone(k.HostPorts), Env: maps.Clone(k.Env)})
+		AutoMerge: k.AutoMerge, Ephemeral: true, Leftovers: k.Leftovers, Egress: slices.Clone(k.Egress), HostPorts: slices.Clone(k.HostPorts), Env: maps.Clone(k.Env), Cone: k.Sparse.Clone(), NoSparse: k.Sparse == nil})
 }
 
 // Added returns when an agent was added; false if there is none of that name.

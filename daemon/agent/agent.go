@@ -86,6 +86,8 @@ type Agent struct {
 	LFS string
 	// Modules are directories of the project with objects of submodules that the agent borrows, by where it finds them.
 	Modules map[string]string
+	// Notices are for the person who adds it.
+	Notices []string
 	// Upstreams are what branches of the project follow, for an agent that is being made.
 	Upstreams []Upstream
 	// Hooks are the git hooks of the project when the agent was started; nil: it has none.
@@ -154,7 +156,7 @@ func (a *Agent) Worktree() string { return a.WS.Root.Worktree(a.Kept.Name) }
 func (a *Agent) view(bind string) api.Agent {
 	k := a.Kept
 	v := api.Agent{Name: k.Name, BaseType: k.BaseType, Workspace: a.WS.Name, Status: k.Status, StatusReason: k.StatusReason,
-		Branch: k.Branch, Role: k.Role, Ephemeral: k.Ephemeral, ReadOnly: k.ReadOnly, Command: k.Command, StartCommand: a.Type.StartCommand(k.Command), TaskCommand: a.Type.TaskCommand(k.Command), MemoryLimitMB: k.MemoryLimitMB, Policy: k.Policy, Recording: k.Recording, LeftoversRule: k.Leftovers,
+		Branch: k.Branch, Role: k.Role, Ephemeral: k.Ephemeral, ReadOnly: k.ReadOnly, Sparse: k.Sparse.Clone(), Command: k.Command, StartCommand: a.Type.StartCommand(k.Command), TaskCommand: a.Type.TaskCommand(k.Command), MemoryLimitMB: k.MemoryLimitMB, Policy: k.Policy, Recording: k.Recording, LeftoversRule: k.Leftovers,
 		WorktreePath: a.Worktree(), ProjectPath: a.WS.Project, TrashedWorktree: k.Trashed, MergeStatus: k.MergeStatus, MergeCommitSHA: k.MergeCommitSHA,
 		CgroupPath: k.CgroupPath, CreatedAt: k.CreatedAt, Address: a.Network.Address, PID: a.pid, PortMappings: []api.PortMapping{}}
 	if k.Worker != nil {

@@ -151,6 +151,7 @@ func (m *Manager) workerOfAgent(ctx context.Context, parent string, req api.Dele
 	// What is as configured for the parent is so for the worker, too, and follows the configuration.
 	add.Workspace, add.BaseType, add.Role, add.Policy, add.MemoryMB = p.WS.Name, k.BaseType, k.Role, &got.Policy, got.MemoryMB
 	add.Limits, add.Env, add.Leftovers = req.Limits.Over(k.Limits), k.Env, k.Leftovers
+	add.Cone, add.NoSparse = k.Sparse.Clone(), k.Sparse == nil
 	if req.Egress == nil {
 		add.Egress = k.Egress
 	}

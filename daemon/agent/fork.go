@@ -135,7 +135,7 @@ func (m *Manager) forked(ctx context.Context, src *Agent, req api.ForkRequest) (
 	pol.Exclusive = nil
 	n := store.Agent{Name: req.Name, BaseType: k.BaseType, Branch: branch, Role: k.Role, MemoryLimitMB: got.MemoryMB, Limits: req.Limits.Over(k.Limits), Command: slices.Clone(k.Command),
 		Policy: pol, AutoMerge: k.AutoMerge, RemoveAfter: k.RemoveAfter, Ephemeral: req.Ephemeral, Leftovers: k.Leftovers, Egress: slices.Clone(k.Egress), HostPorts: slices.Clone(k.HostPorts),
-		Env: maps.Clone(k.Env), PortMappings: []store.PortMap{}, CreatedAt: m.Now().UTC().Truncate(time.Millisecond), Status: api.StatusCreating, Session: sess, Secret: sec,
+		Env: maps.Clone(k.Env), Sparse: src.WS.Repo.Cone(ctx, src), PortMappings: []store.PortMap{}, CreatedAt: m.Now().UTC().Truncate(time.Millisecond), Status: api.StatusCreating, Session: sess, Secret: sec,
 		Restoring: &store.Removal{From: k.Name}}
 	if req.Egress != nil {
 		n.Egress = got.Egress

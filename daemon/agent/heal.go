@@ -103,7 +103,7 @@ func closed() api.Policy { return api.Policy{Deny: []string{"**"}} }
 
 // minimal registers a worktree that is missing in the state. It gets the rules of its shim's spec.
 // Without a spec it gets closed: lost rules must not become permission for everything.
-func (m *Manager) minimal(ws *Workspace, name string, types map[string]config.BaseType, rep *Report) (*Agent, error) {
+func (m *Manager) minimal(ctx context.Context, ws *Workspace, name string, types map[string]config.BaseType, rep *Report) (*Agent, error) {
 	sess, err := secret()
 	if err != nil {
 		return nil, err
@@ -120,6 +120,9 @@ func (m *Manager) minimal(ws *Workspace, name string, types map[string]config.Ba
 		m.fromSpec(a, sp, types)
 	} else {
 		m.Log.Warn("rules lost; the agent may do nothing until it gets new ones", "agent", name, "code", api.CodeStateCorrupt)
+	}
+	if ws.Git {
+		a.Kept.Sparse = ws.Repo.FoundCone(ctx, name)
 	}
 	m.Log.Warn("worktree without state found", "agent", name, "shim", a.Kept.Generation > 0)
 	m.mu.Lock()

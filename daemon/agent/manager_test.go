@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"sort"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -272,6 +273,19 @@ func (r fakeRepo) TargetFiles(_ context.Context, each func(path string) error) e
 }
 func (fakeRepo) Refresh(context.Context, *Agent) (bool, error) { return false, nil }
 
+func (fakeRepo) OwnersCone(context.Context) (*api.Sparse, string) {
+	return &api.Sparse{Directories: []string{"owners"}}, ""
+}
+func (fakeRepo) MissingDirs(_ context.Context, dirs []string) (out []string, err error) {
+	for _, dir := range dirs {
+		if strings.HasPrefix(dir, "missing") {
+			out = append(out, dir)
+		}
+	}
+	return out, nil
+}
+func (fakeRepo) Cone(_ context.Context, a *Agent) *api.Sparse  { return a.Kept.Sparse.Clone() }
+func (fakeRepo) FoundCone(context.Context, string) *api.Sparse { return nil }
 func (fakeRepo) HasBranch(_ context.Context, branch string) (bool, error) {
 	return branch == "taken", nil
 }

@@ -32,6 +32,16 @@ func (m *Manager) ReadsAll(name string) bool {
 	return !k.RulesLost && readsAll(k.Policy)
 }
 
+// Sparse returns the sparse checkout that an agent's worktree is made with; nil: all files.
+func (m *Manager) Sparse(name string) *api.Sparse {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if a, ok := m.agents[name]; ok {
+		return a.Kept.Sparse.Clone()
+	}
+	return nil
+}
+
 // readsAll reports whether a policy certainly withholds no file from reading.
 func readsAll(p api.Policy) bool {
 	set, err := policy.Compile(policy.Rules{Read: p.Read, Write: p.Write, Ask: p.Ask, Deny: p.Deny, Hide: p.Hide})

@@ -197,6 +197,7 @@ type Forwarded struct {
 
 // Repo is the git side of a workspace.
 type Repo interface {
+	Cones
 	Status(ctx context.Context, a *Agent) (WorktreeStatus, error)
 	// Head returns the commit of the agent's worktree; empty if there is none.
 	Head(ctx context.Context, a *Agent) (string, error)

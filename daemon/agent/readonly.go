@@ -44,6 +44,8 @@ func checkReadOnly(ws *Workspace, req api.AddRequest) error {
 		return api.Errorf(api.CodeBadRequest, "at has %d bytes: at most %d", len(req.At), maxCommitName)
 	case req.Branch != "":
 		return bad("branch")
+	case len(req.Sparse) > 0:
+		return bad("sparse")
 	case req.AutoMerge != nil && *req.AutoMerge:
 		return bad("auto_merge")
 	case req.RemoveAfter != nil && *req.RemoveAfter:

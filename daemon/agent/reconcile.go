@@ -98,7 +98,7 @@ func (m *Manager) Restore(ctx context.Context, ws *Workspace, kept []store.Agent
 		if known || slices.ContainsFunc(kept, func(k store.Agent) bool { return k.Name == name }) || api.CheckName(name) != nil {
 			continue
 		}
-		if a, err := m.minimal(ws, name, types, rep); err != nil {
+		if a, err := m.minimal(ctx, ws, name, types, rep); err != nil {
 			rep.add(&rep.Errors, "worktree %s: %v", name, err)
 		} else {
 			rep.add(&rep.Found, "%s: %s: worktree without state; the file system counts: entered with defaults", name, api.CodeReconcileConflict)

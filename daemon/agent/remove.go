@@ -163,6 +163,11 @@ func (m *Manager) takeAway(ctx context.Context, a *Agent) (api.RemoveResponse, e
 	m.crash("remove:stopped")
 	if a.WS.Git && noted.Trash == "" {
 		saved, err := a.WS.Repo.Save(ctx, a, noted.Ignored)
+		if now := a.WS.Repo.Cone(ctx, a); err == nil && a.Kept.Sparse != nil {
+			m.mu.Lock()
+			a.Kept.Sparse = now // RestoreAgent makes the worktree as it was last
+			m.mu.Unlock()
+		}
 		if err != nil {
 			return resp, api.Errorf(api.CodeUnsavedWork, "save the work of agent %s in the trash: %w", a.Name(), err).
 				WithHint("nothing was removed; the worktree is at %s", a.Worktree())

@@ -33,7 +33,7 @@ func (m *Manager) Replay(ctx context.Context, id string, req api.ReplayRequest) 
 	pol.Exclusive = nil // those stay the other agent's
 	no, name := false, cmp.Or(req.Name, m.freeName(t.Agent))
 	add := api.AddRequest{Name: name, BaseType: k.BaseType, Workspace: a.WS.Name, MemoryMB: k.MemoryLimitMB, Limits: k.Limits, Role: k.Role, Policy: &pol, Command: slices.Clone(k.Command),
-		AutoMerge: &no, RemoveAfter: &no, Leftovers: k.Leftovers, Egress: []string{"none"}, HostPorts: []uint16{}, Env: maps.Clone(k.Env), Base: t.Base, ReplayOf: t.ID, ReplayByOrder: req.ByOrder}
+		AutoMerge: &no, RemoveAfter: &no, Leftovers: k.Leftovers, Egress: []string{"none"}, HostPorts: []uint16{}, Env: maps.Clone(k.Env), Cone: k.Sparse.Clone(), NoSparse: k.Sparse == nil, Base: t.Base, ReplayOf: t.ID, ReplayByOrder: req.ByOrder}
 	if _, err := m.Add(ctx, add); err != nil {
 		return api.Replay{}, err
 	}

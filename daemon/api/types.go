@@ -67,6 +67,8 @@ type Agent struct {
 	Role         string `json:"role,omitempty"`
 	// ReadOnly: it has no branch, and changes no file of the repository.
 	ReadOnly bool `json:"read_only,omitempty"`
+	// Sparse is the sparse checkout that its worktree was made with; missing: it has all files.
+	Sparse *Sparse `json:"sparse,omitempty"`
 	// Ephemeral is as in AddRequest.
 	Ephemeral bool `json:"ephemeral,omitempty"`
 	// Worker: it was made by delegating a task. Parent is the agent that it works for; empty
@@ -165,6 +167,11 @@ type AddRequest struct {
 	// of the target.
 	ReadOnly bool   `json:"read_only,omitempty"`
 	At       string `json:"at,omitempty"`
+	// Sparse are the directories of the agent's sparse checkout, relative to the top of the repository. With
+	// none, they are those of its base type, else those of the project's own checkout. NoSparse makes an agent
+	// with all files.
+	Sparse   []string `json:"sparse,omitempty"`
+	NoSparse bool     `json:"no_sparse,omitempty"`
 	// WaitSetup waits until what the setup command of the workspace makes for the commit is there, or
 	// the command failed: then the agent starts without.
 	WaitSetup bool `json:"wait_setup,omitempty"`
@@ -200,6 +207,8 @@ type AddRequest struct {
 	// sets them.
 	Race string `json:"-"`
 	Base string `json:"-"`
+	// Cone is the sparse checkout of the agent that this one is made after. Only polisd sets it.
+	Cone *Sparse `json:"-"`
 	// ReplayOf is the task that the agent replays, ReplayByOrder as in ReplayRequest. Only polisd sets them.
 	ReplayOf      string `json:"-"`
 	ReplayByOrder bool   `json:"-"`

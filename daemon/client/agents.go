@@ -25,6 +25,7 @@ type AgentType struct {
 	Version  string   `json:"version,omitempty"`
 	MemoryMB int      `json:"memory_mb,omitempty"`
 	Hosts    []string `json:"hosts,omitempty"`
+	Sparse   []string `json:"sparse,omitzero"`
 	// Run and Interactive are its command lines, Home the files of the owner's home that it gets,
 	// Permissions how its own permission system is reached.
 	Run         []string `json:"run,omitempty"`

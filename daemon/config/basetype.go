@@ -84,6 +84,9 @@ type BaseType struct {
 	Tools map[string][]string `toml:"tools" json:"tools,omitempty"`
 	// AutoMerge reports whether tasks that end well are merged; nil: as [merge] has it.
 	AutoMerge *bool `toml:"auto_merge" json:"auto_merge,omitempty"`
+	// Sparse are the directories of the sparse checkout of agents of this type, unless they are added with others: an
+	// empty list: all files; nil: those of the project's own checkout.
+	Sparse []string `toml:"sparse" json:"sparse,omitzero"`
 	// Identity is who commits of agents of this type are by, unless [git] says more.
 	Identity Identity `toml:"identity" json:"identity,omitzero"`
 

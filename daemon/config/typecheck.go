@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"polis/daemon/approval"
+	"polis/daemon/cone"
 	"polis/daemon/task/steps"
 	"polis/netbridge/egress"
 )
@@ -79,6 +80,9 @@ func (t *BaseType) check() error {
 	}
 	if err := checkContext(t.Context); err != nil {
 		return err
+	}
+	if _, err := cone.New(t.Sparse...); err != nil {
+		return fmt.Errorf("sparse: %w", err)
 	}
 	if t.ModelEnv != "" && !envName.MatchString(t.ModelEnv) {
 		return bad("model_env", t.ModelEnv, "must be a variable's name")

@@ -48,6 +48,15 @@ func upstreamConfig(list []agent.Upstream) string {
 	return b.String()
 }
 
+// sparseConfig is the configuration of a sparse checkout in cone mode. It is in the agent's own configuration: git
+// sparse-checkout changes it there.
+func sparseConfig(s *api.Sparse) string {
+	if s == nil {
+		return ""
+	}
+	return "[core]\n\tsparseCheckout = true\n\tsparseCheckoutCone = true\n"
+}
+
 // filteredConfig is for an agent whose rules withhold objects. They are missing as in a partial
 // clone: git requests one, and gets an error that it is withheld. A withheld file is not checked
 // out, and its index entry counts as unchanged: info/sparse-checkout names them. A merge prints

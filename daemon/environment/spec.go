@@ -220,7 +220,7 @@ func (b *Builder) addGit(spec *wire.Spec, a *agent.Agent, c config.Config) {
 	spec.Hooks = hooksOf(a, rules)
 	spec.GitConfig = gitConfig(id, remotes, published, spec.Hooks.Config())
 	borrow(spec, a)
-	spec.GitSeed = upstreamConfig(a.Upstreams)
+	spec.GitSeed = upstreamConfig(a.Upstreams) + sparseConfig(k.Sparse)
 	author := identity(a).Author
 	spec.FullName, spec.Email = cmp.Or(id.Name, author.Name), cmp.Or(id.Email, author.Email)
 	spec.GitRemotes = !k.ReadOnly && rules.Remote.Allows(config.RemoteFetch) && !a.OfAgent()

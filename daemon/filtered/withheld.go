@@ -178,7 +178,7 @@ func (s *objectStore) sparse(held []file) error {
 		}
 	}
 	if err == nil && len(lines) == before {
-		return nil
+		return s.refreshCones() // a crash can have left them
 	}
 	slices.Sort(lines[1:])
 	text := strings.Join(lines, "\n") + "\n"
@@ -186,7 +186,10 @@ func (s *objectStore) sparse(held []file) error {
 	if err := replace(filepath.Join(s.objects(), ExcludeFile), strings.TrimPrefix(not, "!")); err != nil {
 		return err
 	}
-	return replace(path, text)
+	if err := replace(path, text); err != nil {
+		return err
+	}
+	return s.refreshCones()
 }
 
 // pattern is the line for one file. whole remembers what is known of directories.

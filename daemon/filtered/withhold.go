@@ -2,15 +2,20 @@ package filtered
 
 import (
 	"context"
+	"errors"
+	"path/filepath"
 
 	"polis/daemon/api"
+	"polis/daemon/cone"
 	"polis/fusefs/policy"
 )
 
 // Index changes how an agent's git sees the files of its worktree.
 type Index interface {
-	// Sparse makes git read the objects at published; "" undoes that. It reports whether something changed.
-	Sparse(published string) (changed bool, err error)
+	// Patterned reports whether Sparse made git read such a file before.
+	Patterned() bool
+	// Sparse makes git read its patterns from a file that the agent finds at a path; "" undoes that.
+	Sparse(patterns string) error
 	// Withhold makes git skip the tracked files for which withheld returns true, and look at the others
 	// again. withheld returns the same for equal keys. The key "" withholds nothing.
 	Withhold(ctx context.Context, key string, withheld func(path string) bool) error
@@ -22,20 +27,28 @@ type Index interface {
 // Withhold prepares the objects and the index of an agent, which is stopped, for what its rules let
 // it read. It returns the key of its store; "" if it may read all, and gets the shared objects. The
 // store comes first: an agent whose git skips files never gets more objects than its rules leave.
-func (k *Keeper) Withhold(ctx context.Context, agent string, p api.Policy, temp []string, published string, index Index) (key string, err error) {
+//
+// published is where it finds its objects then. c is its sparse checkout, nil if it has all files.
+func (k *Keeper) Withhold(ctx context.Context, agent string, p api.Policy, temp []string, published string, c *cone.Cone, index Index) (key string, err error) {
 	rules, set, err := Reading(p, temp)
 	if err != nil {
 		return "", err
 	}
 	if set.AllReadable() {
-		// Files that earlier rules withheld are the agent's to change now.
-		if changed, err := index.Sparse(""); err != nil || !changed {
-			return "", err
+		// Files that earlier rules withheld are the agent's to change now. The patterns go last: after a crash the
+		// next start finds them.
+		if index.Patterned() {
+			if err := index.Withhold(ctx, "", func(string) bool { return false }); err != nil {
+				return "", err
+			}
 		}
-		return "", index.Withhold(ctx, "", func(string) bool { return false })
+		return "", index.Sparse("")
 	}
 	if key, err = k.Ensure(ctx, rules); err == nil {
-		_, err = index.Sparse(published)
+		err = k.ensureCone(ctx, key, c)
+	}
+	if err == nil {
+		err = index.Sparse(filepath.Join(published, SparseName(c)))
 	}
 	if err != nil {
 		return "", api.Errorf(api.CodeWorktreeFailed, "choose what agent %s may read of the repository's history: %w", agent, err).
@@ -48,12 +61,12 @@ func (k *Keeper) Withhold(ctx context.Context, agent string, p api.Policy, temp 
 	return key, err
 }
 
-// SweepUnused removes the stores that no agent uses. policies are the rules of all agents, started
-// the keys of the stores that agents were started with.
-func (k *Keeper) SweepUnused(ctx context.Context, policies []api.Policy, temp, started []string) error {
+// SweepUnused removes the stores that no agent uses, and the patterns of sparse checkouts that none has. policies are
+// the rules of all agents, cones their sparse checkouts, and started the keys of the stores that agents were started with.
+func (k *Keeper) SweepUnused(ctx context.Context, policies []api.Policy, temp, started []string, cones []*cone.Cone) error {
 	used, known, err := InUse(policies, temp)
 	if err != nil || !known {
 		return err
 	}
-	return k.Sweep(ctx, append(used, started...))
+	return errors.Join(k.Sweep(ctx, append(used, started...)), k.sweepCones(ctx, cones))
 }

@@ -92,6 +92,8 @@ type Agent struct {
 	Replay *Replay `json:"replay,omitempty"`
 	// ReadOnly: it sees the commit Base, or what was the target's newest one, and has no branch.
 	ReadOnly bool `json:"read_only,omitempty"`
+	// Sparse is the sparse checkout that its worktree was made with; nil: all files.
+	Sparse *api.Sparse `json:"sparse,omitempty"`
 	// Leftovers is its own rule, as in api.AddRequest; empty: that of its role.
 	Leftovers string `json:"leftovers,omitempty"`
 	// Egress is its own, as in api.AddRequest; nil: that of its role, or as configured.

@@ -129,6 +129,22 @@ func (r *restorer) moving() bool {
 	return r.branch && (r.again || len(r.moves) > 0 || r.to.Index != r.w.rec.Index)
 }
 
+// skip has the agent's git expect those files away that a sparse checkout did not have then: it has the index of now,
+// and would see them as removed.
+func (r *restorer) skip(ctx context.Context, tree Tree) error {
+	r.t.mu.Lock()
+	text := r.t.records[r.id].Index
+	r.t.mu.Unlock()
+	if tree.Skip == nil || text == "" || len(r.req.Paths) > 0 {
+		return nil
+	}
+	h, err := cas.Parse(text)
+	if err != nil {
+		return corrupt(r.id, err)
+	}
+	return tree.Skip(ctx, func(to io.Writer) error { _, err := r.t.objects.Copy(to, h); return err })
+}
+
 // moveRefs brings HEAD, the index and the refs back.
 func (r *restorer) moveRefs(ctx context.Context, tree Tree) error {
 	var index func(io.Writer) error
@@ -140,4 +156,10 @@ func (r *restorer) moveRefs(ctx context.Context, tree Tree) error {
 		index = func(to io.Writer) error { _, err := r.t.objects.Copy(to, h); return err }
 	}
 	return tree.Git.Move(ctx, r.to.Snapshot, index)
+}
+
+func (r *restorer) changed(ctx context.Context, tree Tree) {
+	if err := tree.Changed(ctx); err != nil {
+		r.t.Log.Warn("view not notified of a restore", "agent", r.w.rec.Agent, "err", err)
+	}
 }

@@ -143,6 +143,9 @@ func (r *restorer) run(ctx context.Context, tree Tree) (err error) {
 		return err
 	}
 	if len(r.steps) == 0 && !r.moving() || r.req.DryRun {
+		if r.again {
+			return r.skip(ctx, tree)
+		}
 		return nil
 	}
 	if err := r.available(); err != nil {
@@ -167,6 +170,8 @@ func (r *restorer) run(ctx context.Context, tree Tree) (err error) {
 	cancel()
 	if err == nil && r.moving() {
 		err = r.moveRefs(ctx, tree)
+	} else if err == nil {
+		err = r.skip(ctx, tree)
 	}
 	if err != nil {
 		err = r.undo(ctx, tree, err)
@@ -178,12 +183,6 @@ func (r *restorer) run(ctx context.Context, tree Tree) (err error) {
 		t.Log.Warn("record of a finished restoration not removed", "agent", r.w.rec.Agent, "err", rerr)
 	}
 	return err
-}
-
-func (r *restorer) changed(ctx context.Context, tree Tree) {
-	if err := tree.Changed(ctx); err != nil {
-		r.t.Log.Warn("view not notified of a restore", "agent", r.w.rec.Agent, "err", err)
-	}
 }
 
 // permitted returns an error if the agent itself asks, and its rules do not let it write what would change.

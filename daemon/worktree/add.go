@@ -183,10 +183,10 @@ func (w *Workspace) create(ctx context.Context, agent, branch, base, target stri
 	switch {
 	case copied:
 		err = w.finishCopy(ctx, agent)
-	case w.cfg.Mounts != nil && w.cfg.Shared != nil && w.cfg.Shared():
+	case w.made(agent) == nil && w.cfg.Mounts != nil && w.cfg.Shared != nil && w.cfg.Shared():
 		err = w.fillShared(ctx, agent, tip, tree)
 	default:
-		err = w.fill(ctx, agent)
+		err = w.fill(ctx, agent, tip)
 	}
 	if err != nil {
 		return undo(w.addFailed(branch, agent, err))

@@ -32,6 +32,9 @@ func (w *Workspace) FillSubmodules(ctx context.Context, agent string, p *Project
 	if runs, err := mounted(w.tree(agent)); runs || err != nil {
 		return err
 	}
+	if c := w.Cone(ctx, agent); c != nil {
+		maps.DeleteFunc(at.links, func(name, _ string) bool { return !c.Contains(name) })
+	}
 	tmp, err := w.scratch("save-")
 	if err != nil {
 		return err

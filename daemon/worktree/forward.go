@@ -114,9 +114,7 @@ func (w *Workspace) Forward(ctx context.Context, agent, branch string) (Forwarde
 		return fail(err)
 	}
 	if !filled {
-		c := w.cmd(agent, View{}, "", "read-tree", "-m", "-u", s.Head, to)
-		c.Write, c.Timeout = []string{w.tree(agent)}, checkoutTimeout
-		if _, err := w.Bare().Do(ctx, c); err != nil {
+		if err := w.readTree(ctx, agent, "-m", "-u", s.Head, to); err != nil {
 			return fail(err) // as a file that git ignores, in the way of one of the target's
 		}
 	}

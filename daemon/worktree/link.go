@@ -67,11 +67,14 @@ func (w *Workspace) linkTo(agent, branch, commit string, place func() error) err
 	return errors.Join(w.giveDir(admin, "logs"), w.giveDir(admin, "."))
 }
 
-// fill checks the branch out, and then removes the lock of the worktree.
-func (w *Workspace) fill(ctx context.Context, agent string) error {
-	c := w.cmd(agent, View{}, "", "read-tree", "--reset", "-u", "HEAD")
-	c.Write, c.Timeout = []string{w.tree(agent)}, checkoutTimeout
-	if _, err := w.Bare().Do(ctx, c); err != nil {
+// fill checks a commit out, and then removes the lock of the worktree.
+func (w *Workspace) fill(ctx context.Context, agent, commit string) error {
+	if c := w.made(agent); c != nil {
+		if err := w.writeCone(agent, *c); err != nil {
+			return err
+		}
+	}
+	if err := w.readTree(ctx, agent, "--reset", "-u", commit); err != nil {
 		return err
 	}
 	return w.unlock(agent)

@@ -139,7 +139,10 @@ func (w *Workspace) linked(t Worktree) error {
 
 // readSmall reads a small regular file below root. It rejects a pipe or a device in its place
 // without blocking on it.
-func readSmall(root *os.Root, name string) (string, error) {
+func readSmall(root *os.Root, name string) (string, error) { return readText(root, name, maxGitFile) }
+
+// readText reads a regular file of at most most bytes.
+func readText(root *os.Root, name string, most int64) (string, error) {
 	f, err := root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return "", err
@@ -152,9 +155,9 @@ func readSmall(root *os.Root, name string) (string, error) {
 	if !fi.Mode().IsRegular() {
 		return "", fmt.Errorf("%s is not a regular file", name)
 	}
-	data, err := io.ReadAll(io.LimitReader(f, maxGitFile+1))
-	if err == nil && len(data) > maxGitFile {
-		err = fmt.Errorf("%s has more than %d bytes", name, maxGitFile)
+	data, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(data)) > most {
+		err = fmt.Errorf("%s has more than %d bytes", name, most)
 	}
 	return string(data), err
 }

@@ -46,9 +46,10 @@ func (w *Workspace) unmark(ctx context.Context, agent string, v View, x *gitinde
 	}
 	defer root.Close()
 	differ := map[int]string{}
+	gone := missing{root: root}
 	for _, i := range marked {
 		name := x.Entries[i].Name
-		if !of(name) {
+		if !of(name) || x.Skipped(i) && gone.has(name) {
 			continue
 		}
 		if !x.Skipped(i) {
@@ -59,6 +60,7 @@ func (w *Workspace) unmark(ctx context.Context, agent string, v View, x *gitinde
 		there, id := contentOf(root, name, x, i)
 		switch {
 		case !there:
+			gone.note(name)
 			continue
 		case id != "" && id != x.ID(i):
 			differ[i] = id
@@ -83,6 +85,33 @@ func (w *Workspace) unmark(ctx context.Context, agent string, v View, x *gitinde
 		}
 	}
 	return found, nil
+}
+
+// missing knows the last directory that was found to be missing: a sparse checkout has many marked files in few such
+// directories, and an index has the files of a directory one after the other.
+type missing struct {
+	root *os.File
+	dir  string
+}
+
+func (m *missing) has(name string) bool { return m.dir != "" && strings.HasPrefix(name, m.dir) }
+
+// note notes the outermost missing directory above a missing file.
+func (m *missing) note(name string) {
+	for i, c := range name {
+		if c != '/' {
+			continue
+		}
+		f, err := openBelow(m.root, name[:i], unix.O_PATH|unix.O_NOFOLLOW)
+		if errors.Is(err, fs.ErrNotExist) {
+			m.dir = name[:i+1]
+			return
+		}
+		if err != nil {
+			return
+		}
+		f.Close()
+	}
 }
 
 // contentOf reads a marked file. id is its object id; "" if git has to compare it itself: it is

@@ -78,7 +78,7 @@ func (w *Workspace) Restore(ctx context.Context, ref, agent, branch string) (Wor
 		return Worktree{}, err
 	}
 	defer done()
-	err = w.refill(ctx, agent, t.Commit, index)
+	err = w.refill(ctx, agent, t, index)
 	if err == nil {
 		err = w.refillNested(ctx, agent, t)
 	}
@@ -104,17 +104,16 @@ type change struct {
 	mode, oid, path string // mode 000000: deleted
 }
 
-func (w *Workspace) refill(ctx context.Context, agent, commit, index string) error {
+func (w *Workspace) refill(ctx context.Context, agent string, t TrashRef, index string) error {
 	if index == "" { // only commits were saved
 		return nil
 	}
+	commit := t.Commit
 	if err := w.lend(ctx, agent, commit); err != nil {
 		return err
 	}
 	bare := w.Internal()
-	fill := w.cmd(agent, View{}, "", "read-tree", "--reset", "-u", index)
-	fill.Write = []string{w.tree(agent)}
-	if _, err := w.Bare().Do(ctx, fill); err != nil {
+	if err := w.readTree(ctx, agent, "--reset", "-u", index); err != nil {
 		return fmt.Errorf("restore the index: %w", err)
 	}
 	out, err := bare.Run(ctx, "diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", "--end-of-options", index, commit)
@@ -134,7 +133,10 @@ func (w *Workspace) refill(ctx context.Context, agent, commit, index string) err
 		return err
 	}
 	defer root.Close()
-	var write []change
+	write, err := w.stagedOutside(ctx, agent, t.Head, index)
+	if err != nil {
+		return err
+	}
 	for _, c := range changes {
 		if c.mode != "000000" {
 			write = append(write, c)

@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"polis/daemon/api"
@@ -64,6 +63,7 @@ func (w *Workspace) markWithheld(ctx context.Context, agent string, v View, with
 		if err != nil {
 			return err
 		}
+		names = append(names, w.checkoutAgain(ctx, agent, v, again, names)...)
 		for _, name := range names {
 			show.WriteString(name + "\x00")
 		}
@@ -118,45 +118,49 @@ func (w *Workspace) showable(ctx context.Context, agent string, v View, names ma
 // skipped is the tag that git ls-files -t gives a file that has the mark already.
 const skipped = "S"
 
-// Sparse has git of an agent's worktree read which files are not checked out from
-// the directory of objects that it finds at published in its sandbox; "" undoes
-// that. It reports whether something changed. The agent must be stopped: its part of the git directory is
-// its to write.
-func (w *Workspace) Sparse(agent, published string) (changed bool, err error) {
-	fail := func(err error) (bool, error) {
-		return false, api.Errorf(api.CodeWorktreeFailed, "write the sparse checkout of agent %s: %w", agent, err)
+// Patterned reports whether git of an agent's worktree reads patterns that Sparse has put there.
+func (w *Workspace) Patterned(agent string) bool {
+	root, err := w.openAdmin(agent)
+	if err != nil {
+		return false
+	}
+	defer root.Close()
+	to, err := root.Readlink(patternFile)
+	return err == nil && strings.Contains(to, "/"+filtered.SparseFile)
+}
+
+// Sparse has git of an agent's worktree read which files are not checked out from a file that it finds at a path in its
+// sandbox, in the directory of the objects there; "" undoes that. The agent must be stopped: its part of the git
+// directory is its to write.
+func (w *Workspace) Sparse(agent, to string) error {
+	fail := func(err error) error {
+		return api.Errorf(api.CodeWorktreeFailed, "write the sparse checkout of agent %s: %w", agent, err)
 	}
 	root, err := w.openAdmin(agent)
 	if err != nil {
 		return fail(err)
 	}
 	defer root.Close()
-	const name = filtered.SparseFile
-	to := filepath.Join(published, name)
+	const name = patternFile
 	switch now, err := root.Readlink(name); {
-	case err == nil && published != "" && now == to:
-		return false, nil
-	case published == "" && (err != nil || !strings.HasSuffix(now, "/"+name)):
-		return false, nil // there is none, or it is the agent's own
+	case err == nil && to != "" && now == to:
+		return nil
+	case to == "" && (err != nil || !strings.Contains(now, "/"+filtered.SparseFile)):
+		return nil // there is none, or it is the agent's own
 	}
-	if err := root.Mkdir(filepath.Dir(name), 0o755); err == nil {
-		err = root.Lchown(filepath.Dir(name), int(w.cfg.UID), int(w.cfg.GID))
-		if err != nil {
-			return fail(err)
-		}
-	} else if !errors.Is(err, fs.ErrExist) {
+	if err := w.makeInfo(root); err != nil {
 		return fail(err)
 	}
 	if err := root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fail(err)
 	}
-	if published == "" {
-		return true, nil
+	if to == "" {
+		return nil
 	}
 	if err := root.Symlink(to, name); err != nil {
 		return fail(err)
 	}
-	return true, nil
+	return nil
 }
 
 // Give adds objects of the shared repository to those that only an agent has: it may read them.

@@ -17,6 +17,7 @@ import (
 	"polis/daemon/api"
 	"polis/daemon/base"
 	"polis/daemon/cage"
+	"polis/daemon/cone"
 	"polis/daemon/git"
 	"polis/daemon/keylock"
 )
@@ -45,6 +46,12 @@ type Config struct {
 	// Shared reports whether a new worktree is a base tree with the agent's changes above it. If
 	// nil, it is a full checkout.
 	Shared func() bool
+	// Cone returns the cone that the worktree of an agent is made with (package cone); nil: it has all files. If the
+	// function is nil, so has every worktree.
+	Cone func(agent string) *cone.Cone
+	// Withheld returns the lines of patterns by which git checks out none of the files that an agent's rules
+	// withhold; "" if they withhold none. If nil, no rules do.
+	Withheld func(agent string) string
 	// Setups has what the setup command made for base trees; nil: nothing.
 	Setups Setups
 	// Changing is called before files of an agent that exists change below its view, with their paths and

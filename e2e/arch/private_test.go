@@ -49,7 +49,7 @@ var open = map[string]string{
 	"daemon/worktree/setup.go":          "directories that the setup command sees; below .polis/setups",
 	"daemon/worktree/shared.go":         "in a repository that gets mode 0700",
 	"daemon/worktree/up.go":             "as daemon/workspace.go",
-	"daemon/worktree/withhold.go":       "a part of the git directory; in the shared repository",
+	"daemon/worktree/sparse.go":         "a part of the git directory; in the shared repository",
 	"fusefs/gitdir/prepare.go":          "in an agent's part of the git directory, of mode 0700",
 	"netbridge/lock.go":                 "the directory of a lock file, which is the system's",
 }

@@ -22,6 +22,7 @@ func typeTables() []Table {
 		{Name: "memory_mb", Text: "The least memory limit of an agent of the type, in MiB, unless it is added with one of its own.", Range: between("16", "1048576"), Zero: true},
 		{Name: "context", Text: "The file that the program reads for its model: ~/FILE, or a file below a directory in /etc. polis adds a text about the sandbox to it.", Example: `"/etc/claude-code/CLAUDE.md"`},
 		{Name: "tools", Text: "The program's names for tools, by the names or classes that rules use (docs/approvals.md).", Example: `{ read_file = ["Read"], bash = ["Bash"] }`},
+		{Name: "sparse", Text: "The directories of the sparse checkout of an agent of the type (docs/git.md), unless it is added with others. An empty list is all files.", Default: "those of the project's own checkout", Example: `["src", "docs/api"]`},
 		{Name: "auto_merge", Text: "Merge the branch of a task that ends with exit code 0.", Default: "as in [merge]"},
 	}}, {Name: "stream", Text: "The machine-readable output of `run`.", Keys: []Key{
 		{Name: "format", Text: "The format of the lines.", Values: []string{"claude", "cline", "codex", "copilot", "gemini", "opencode", "pi"}, Default: "none; the output is text"},
