@@ -128,6 +128,10 @@ type FS struct {
 
 	suspended atomic.Pointer[suspension] // nil: changes are not held back
 
+	echo       atomic.Pointer[echoing] // nil: none is in progress
+	echoes     echoes
+	unmounting atomic.Bool // it is being unmounted
+
 	mu      sync.Mutex // mount state
 	server  *conn.Conn
 	served  <-chan struct{}
