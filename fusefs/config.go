@@ -130,6 +130,7 @@ type FS struct {
 
 	echo       atomic.Pointer[echoing] // nil: none is in progress
 	echoes     echoes
+	followed   followed
 	unmounting atomic.Bool // it is being unmounted
 
 	mu      sync.Mutex // mount state

@@ -53,14 +53,22 @@ func (m *echoing) step(making string, removing bool) {
 	m.mu.Unlock()
 }
 
-// onDisk is what is at a name below the view. The name lock is held.
-func (fs *FS) onDisk(parent *inode.Node, name string) (unix.Statx_t, syscall.Errno) {
+// onDisk is what is at a name below the view, and in which root. The name lock is held.
+func (fs *FS) onDisk(parent *inode.Node, name string) (st unix.Statx_t, root int, e syscall.Errno) {
 	p, e := fs.layers.At(parent, name)
 	if e != 0 {
-		return unix.Statx_t{}, e
+		return st, p.Root, e
 	}
 	defer fs.layers.Put(p.Dir)
-	return backing.StatAt(p.Dir.FD, name)
+	st, e = backing.StatAt(p.Dir.FD, name)
+	return st, p.Root, e
+}
+
+// makeable reports whether an object can be made once more: the kernel knows nothing of it. It takes the attributes of what
+// is made for the newest, and programs could change an object that they know meanwhile, also by another name.
+func (fs *FS) makeable(parent *inode.Node, name string) bool {
+	st, root, e := fs.onDisk(parent, name)
+	return e == 0 && (backing.IsDir(&st) || st.Nlink == 1) && !fs.tree.Knows(parent, name, fs.layers.KeyAt(parent, name, root, &st))
 }
 
 // absent reports whether an error of onDisk says that there is nothing.
@@ -81,11 +89,10 @@ func (fs *FS) echoLookup(m *echoing, parent *inode.Node, name string, out *fuse.
 	fs.tree.Names.RLock()
 	defer fs.tree.Names.RUnlock()
 	known := fs.tree.At(parent, name)
-	st, e := fs.onDisk(parent, name)
 	if path == m.making {
-		// A directory that programs know already keeps its name: they may work in it, or have mounts below it.
-		return syscall.ENOENT, e == 0 && (known == nil || !backing.IsDir(&st))
+		return syscall.ENOENT, fs.makeable(parent, name)
 	}
+	st, _, e := fs.onDisk(parent, name)
 	kind := was.kind
 	if there := e == 0 && was.replaced && (known == nil || !known.Is(&st)); !there && !absent(e) {
 		return 0, false
@@ -135,7 +142,7 @@ func (fs *FS) echoRemove(parent *inode.Node, name string, dir bool) syscall.Errn
 	if n == nil || n.IsDir() != dir || !fs.guard.Visible(fs.tree.Child(parent, name), dir) {
 		return syscall.ENOENT
 	}
-	if st, e := fs.onDisk(parent, name); e == 0 && n.Is(&st) || e != 0 && !absent(e) {
+	if st, _, e := fs.onDisk(parent, name); e == 0 && n.Is(&st) || e != 0 && !absent(e) {
 		return syscall.EPERM
 	}
 	var left *fuse.Attr
@@ -153,7 +160,10 @@ func (fs *FS) echoRemove(parent *inode.Node, name string, dir bool) syscall.Errn
 // echoMake answers mknod, mkdir and symlink with what is there.
 func (fs *FS) echoMake(parent *inode.Node, name string, mode uint32, out *fuse.EntryOut) syscall.Errno {
 	fs.tree.Names.RLock()
-	e := fs.find(parent, name, out)
+	e := syscall.EEXIST
+	if fs.makeable(parent, name) {
+		e = fs.find(parent, name, out)
+	}
 	fs.tree.Names.RUnlock()
 	if e == 0 && (out.Attr.Mode^mode)&unix.S_IFMT != 0 {
 		fs.Forget(out.NodeId, 1)
