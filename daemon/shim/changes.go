@@ -19,6 +19,7 @@ func (s *Shim) handleChanges(w http.ResponseWriter, r *http.Request) error {
 		}
 		for _, p := range req.Add {
 			s.changes.Add(string(p), true)
+			s.announce(string(p))
 		}
 		return writeJSON(w, wire.Changes{})
 	}

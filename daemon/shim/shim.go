@@ -84,6 +84,7 @@ type Shim struct {
 	kept          keptCounters
 	freezer       freezer
 	changes       *changed.Set // what the view has changed
+	announced     announced
 	snapshots     snapshots
 	breakers      breaker.Set
 	newBreakers   chan struct{} // their limits have changed
