@@ -138,7 +138,7 @@ func TestWatchersInAnAgentSeeARewind(t *testing.T) {
 	native.sees("CREATE src/new")
 	native.sees("CREATE src/link")
 	native.sees("MODIFY ./main.txt")
-	require.Equal(t, "n\n", d.sh("alice", "cat src/link 2>/dev/null; cat src/new/n"))
+	require.Equal(t, "n\n", d.sh("alice", "cat src/new/n; test -L src/link"))
 }
 
 // The owner's .env shows in every agent, and so do its changes to programs that watch.
@@ -151,13 +151,19 @@ func TestWatchersInAnAgentSeeTheOwnersChangeOfASharedFile(t *testing.T) {
 	d.seed(repo, map[string]string{".env": "SECRET=1\n", "src/.env": "SECRET=1\n"})
 	d.must("up", "--repo", repo, d.path("ws"))
 	d.add("alice")
-	require.Equal(t, "SECRET=1\nSECRET=1\n", d.sh("alice", "cat .env src/.env"))
+	above := os.Getenv("POLIS_E2E_WORKTREE") == "above"
+	require.Equal(t, "SECRET=1\n", d.sh("alice", "cat .env"))
+	if !above { // there it does not show in a directory of the base tree
+		require.Equal(t, "SECRET=1\n", d.sh("alice", "cat src/.env"))
+	}
 	native := d.watches("alice", "inotify", "python3", inotifyOf, ".", "src")
 	node := d.watches("alice", "node", "node", fsWatchOf)
 
 	d.seed(repo, map[string]string{".env": "SECRET=22\n", "src/.env": "SECRET=22\n"})
 	native.sees("MODIFY ./.env", "CLOSE_WRITE ./.env")
-	native.sees("MODIFY src/.env")
+	if !above {
+		native.sees("MODIFY src/.env")
+	}
 	node.sees("change .env")
 	require.Equal(t, "SECRET=22\n", d.sh("alice", "cat .env"))
 
@@ -166,7 +172,7 @@ func TestWatchersInAnAgentSeeTheOwnersChangeOfASharedFile(t *testing.T) {
 	require.NoError(t, os.Rename(filepath.Join(repo, ".env.tmp"), filepath.Join(repo, ".env"))) // as an editor saves
 	native.sees("MODIFY ./.env", "CLOSE_WRITE ./.env")
 	require.Equal(t, "SECRET=333\n", d.sh("alice", "cat .env"))
-	if os.Getenv("POLIS_E2E_WORKTREE") != "above" {
+	if !above {
 		d.seed(repo, map[string]string{".env.new": "NEW=1\n"})
 		native.sees("CREATE ./.env.new", "CLOSE_WRITE ./.env.new")
 		require.NoError(t, os.Remove(filepath.Join(repo, ".env.new")))

@@ -4,6 +4,8 @@ import (
 	"path"
 	"sync"
 
+	"golang.org/x/sys/unix"
+
 	"polis/fusefs/inode"
 )
 
@@ -12,8 +14,34 @@ const maxFollowed = 1000
 
 // followed are the files that show from below and are not in a directory that does, as they were last.
 type followed struct {
-	mu    sync.Mutex
+	mu    sync.Mutex // taken before the name lock
 	files map[string]Seen
+
+	// new are those that were looked up, as they were then: whatever becomes of them later is to be shown.
+	newMu sync.Mutex // taken after the name lock
+	new   map[string]Seen
+}
+
+// lookedUp notes that a program may use what shows from below at a path. The name lock is held.
+func (f *followed) lookedUp(path string, st *unix.Statx_t) {
+	f.newMu.Lock()
+	defer f.newMu.Unlock()
+	if _, noted := f.new[path]; noted || len(f.new) == maxFollowed {
+		return
+	}
+	if f.new == nil {
+		f.new = map[string]Seen{}
+	}
+	f.new[path] = seenOf(st)
+}
+
+// take returns what was looked up since the last call.
+func (f *followed) take() map[string]Seen {
+	f.newMu.Lock()
+	defer f.newMu.Unlock()
+	out := f.new
+	f.new = nil
+	return out
 }
 
 // FollowShared has programs that watch the tree see what was changed in files that show from below (overlay.Shared): those
@@ -26,11 +54,15 @@ func (fs *FS) FollowShared() {
 		return
 	}
 	defer f.mu.Unlock()
-	now, fresh := fs.sharedNow(f.files)
+	looked := f.take()
+	now := fs.sharedNow(f.files, looked)
 	var changes []Change
 	for p, is := range now {
 		was, known := f.files[p]
-		if !known && (f.files == nil || !fresh[p]) {
+		if !known {
+			was, known = looked[p]
+		}
+		if !known && f.files == nil {
 			continue
 		}
 		if c, ok := was.Became(p, is); ok {
@@ -45,10 +77,10 @@ func (fs *FS) FollowShared() {
 	fs.ShowChanges(changes)
 }
 
-// sharedNow reads the files to follow: those that were followed, and what is new. fresh are the names of the
-// root directory. A name that the tree itself has, or from which the agent removed what showed, is not followed.
-func (fs *FS) sharedNow(before map[string]Seen) (now map[string]Seen, fresh map[string]bool) {
-	now, fresh = map[string]Seen{}, map[string]bool{}
+// sharedNow reads the files to follow: those that were followed, those of the root directory, and those that were looked
+// up. A name that the tree itself has, or from which the agent removed what showed, is not followed.
+func (fs *FS) sharedNow(before, looked map[string]Seen) map[string]Seen {
+	now := map[string]Seen{}
 	fs.tree.Names.RLock()
 	defer fs.tree.Names.RUnlock()
 	add := func(p string) {
@@ -68,15 +100,12 @@ func (fs *FS) sharedNow(before map[string]Seen) (now map[string]Seen, fresh map[
 		add(p)
 	}
 	for _, name := range fs.layers.FilesBelow() {
-		fresh[name] = true
 		add(name)
 	}
-	for _, n := range fs.tree.All() {
-		if r, ok := fs.tree.Nth(n, 0); ok && n.IsRegular() && fs.layers.IsLower(n) && !fs.layers.IsLower(r.Parent) {
-			add(fs.tree.Path(n))
-		}
+	for p := range looked {
+		add(p)
 	}
-	return now, fresh
+	return now
 }
 
 // changedNodes are the inodes that changes are about: those of the paths and of their directories.

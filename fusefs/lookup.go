@@ -65,6 +65,9 @@ func (fs *FS) find(parent *inode.Node, name string, out *fuse.EntryOut) syscall.
 			return syscall.ENOENT
 		}
 	}
+	if p.Lower && st.Mode&unix.S_IFMT == unix.S_IFREG && !fs.layers.IsLower(parent) {
+		fs.followed.lookedUp(fs.tree.Child(parent, name), &st)
+	}
 	fs.enter(parent, name, p.Root, &st, verdict, out)
 	return 0
 }
