@@ -181,3 +181,18 @@ func TestWatchersInAnAgentSeeTheOwnersChangeOfASharedFile(t *testing.T) {
 	require.Empty(t, d.locks(), "nothing takes a lease")
 	require.Equal(t, "SECRET=333\n", readFile(filepath.Join(repo, ".env")))
 }
+
+// Before a task the branch of an agent is brought to the target, below its view.
+func TestWatchersInAnAgentSeeTheirBranchBroughtForward(t *testing.T) {
+	d := startDaemon(t, options{})
+	d.up()
+	d.add("alice")
+	d.add("bob")
+	native := d.watches("alice", "inotify", "python3", inotifyOf, ".", "src")
+	d.sh("bob", ident+"echo new >src/new.txt; rm src/a.txt; echo four >>main.txt; git add -A; git commit -qm forward")
+	d.must("merge", "bob")
+	d.must("agents", "run", "alice", "--", "cat src/new.txt")
+	native.sees("DELETE src/a.txt")
+	native.sees("CREATE src/new.txt")
+	native.sees("MODIFY ./main.txt")
+}

@@ -164,7 +164,7 @@ func TestAnEchoStaysOnTheMount(t *testing.T) {
 	require.NoDirExists(t, v.in("d/h"))
 }
 
-// Programs that change the same names at the same time lose nothing, and what they are told is so.
+// Programs that change the same names at the same time lose nothing, and the answers that they get are true.
 func TestProgramsBesideAnEchoLoseNothing(t *testing.T) {
 	v := mountView(t)
 	require.NoError(t, os.Mkdir(v.raw("d"), 0o777))

@@ -74,6 +74,9 @@ func (fs *FS) FollowShared() {
 		return
 	}
 	fs.invalidate(func() []*inode.Node { return fs.changedNodes(changes) })
+	if fs.cfg.BeforeTrim != nil { // an overlay above the view returns ESTALE for a name that another object has now
+		fs.cfg.BeforeTrim()
+	}
 	fs.ShowChanges(changes)
 }
 

@@ -3,6 +3,8 @@ package shim
 import (
 	"sync"
 
+	"golang.org/x/sys/unix"
+
 	"polis/fusefs"
 )
 
@@ -13,6 +15,14 @@ const maxAnnounced = 20000
 type announced struct {
 	mu    sync.Mutex
 	paths map[string]fusefs.Seen
+	lost  bool // there are more, which are not known
+}
+
+// announceUnknown notes that polisd changes paths that it does not name.
+func (s *Shim) announceUnknown() {
+	s.announced.mu.Lock()
+	s.announced.lost = true
+	s.announced.mu.Unlock()
 }
 
 // announce notes what is at a path before polisd changes it. Files of an agent whose overlay is above its view change
@@ -37,14 +47,17 @@ func (s *Shim) announce(path string) {
 func (s *Shim) showAnnounced() {
 	a := &s.announced
 	a.mu.Lock()
-	paths := a.paths
-	a.paths = nil
+	paths, lost := a.paths, a.lost
+	a.paths, a.lost = nil, false
 	a.mu.Unlock()
 	var changes []fusefs.Change
 	for path, was := range paths {
 		if c, ok := was.Became(path, fusefs.See(int(s.views.content.Fd()), path)); ok {
 			changes = append(changes, c)
 		}
+	}
+	if lost { // programs that watch the root directory get IN_ATTRIB
+		changes = append(changes, fusefs.Change{Was: unix.S_IFDIR, Is: unix.S_IFDIR})
 	}
 	s.views.tree.ShowChanges(changes)
 }
