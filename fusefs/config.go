@@ -73,7 +73,7 @@ type Config struct {
 	// not use the view. May be nil.
 	OnIdle func()
 	// BeforeTrim is called before the kernel is made to forget what nothing uses: a file system above
-	// the view must have forgotten it first. It may use the view. May be nil.
+	// the view must have forgotten it first. FollowShared calls it after a change. It may use the view. May be nil.
 	BeforeTrim func()
 	// Opened are names that programs open wherever they find them: under these there
 	// are no pipes and sockets (EPERM), on which an open would wait.
@@ -127,6 +127,11 @@ type FS struct {
 	passthrough openfile.Passthrough
 
 	suspended atomic.Pointer[suspension] // nil: changes are not held back
+
+	echo       atomic.Pointer[echoing] // nil: none is in progress
+	echoes     echoes
+	followed   followed
+	unmounting atomic.Bool // it is being unmounted
 
 	mu      sync.Mutex // mount state
 	server  *conn.Conn

@@ -22,6 +22,9 @@ func (fs *FS) add(cancel request, h *fuse.InHeader, op Op, name string, mode uin
 	if parent == nil {
 		return status(syscall.ESTALE)
 	}
+	if fs.echoOf(h) != nil {
+		return status(fs.echoMake(parent, name, mode, out))
+	}
 	isDir := mode&unix.S_IFMT == unix.S_IFDIR
 	temp := &tempTicket{}
 	return status(fs.revalidated(fs.change(cancel, h, mutation{

@@ -393,7 +393,7 @@ func watch(t testing.TB, dir string) *watcher {
 
 var eventNames = map[uint32]string{
 	unix.IN_CREATE: "CREATE", unix.IN_MODIFY: "MODIFY", unix.IN_CLOSE_WRITE: "CLOSE_WRITE", unix.IN_ATTRIB: "ATTRIB",
-	unix.IN_MOVED_FROM: "MOVED_FROM", unix.IN_MOVED_TO: "MOVED_TO", unix.IN_DELETE: "DELETE",
+	unix.IN_MOVED_FROM: "MOVED_FROM", unix.IN_MOVED_TO: "MOVED_TO", unix.IN_DELETE: "DELETE", unix.IN_DELETE_SELF: "DELETE_SELF",
 }
 
 // read takes what there is.

@@ -150,6 +150,9 @@ func (fs *FS) change(cancel request, h *fuse.InHeader, m mutation) syscall.Errno
 
 // changeKeep is change whose ticket stays with the caller on success.
 func (fs *FS) changeKeep(cancel request, h *fuse.InHeader, m mutation) (tk Ticket, errno syscall.Errno) {
+	if fs.echoOf(h) != nil {
+		return nil, syscall.EPERM // it changes nothing
+	}
 	start := time.Now()
 	fs.formers.Changing(h.Pid)
 	defer func() {

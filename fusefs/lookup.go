@@ -23,6 +23,11 @@ func (fs *FS) Lookup(req request, h *fuse.InHeader, name string, out *fuse.Entry
 	if parent == nil {
 		return status(syscall.ESTALE)
 	}
+	if m := fs.echoOf(h); m != nil {
+		if e, ok := fs.echoLookup(m, parent, name, out); ok {
+			return status(e)
+		}
+	}
 	q := fs.asksFormer(req, h, name)
 	fs.tree.Names.RLock()
 	defer fs.tree.Names.RUnlock()
@@ -59,6 +64,9 @@ func (fs *FS) find(parent *inode.Node, name string, out *fuse.EntryOut) syscall.
 		if verdict = fs.judge(path, dir); verdict&inode.VerdictShown == 0 && !fs.guard.Visible(path, dir) {
 			return syscall.ENOENT
 		}
+	}
+	if p.Lower && st.Mode&unix.S_IFMT == unix.S_IFREG && !fs.layers.IsLower(parent) {
+		fs.followed.lookedUp(fs.tree.Child(parent, name), &st)
 	}
 	fs.enter(parent, name, p.Root, &st, verdict, out)
 	return 0
@@ -148,6 +156,9 @@ func (fs *FS) GetAttr(_ request, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Sta
 	n := fs.tree.Get(in.NodeId)
 	if n == nil {
 		return status(syscall.ESTALE)
+	}
+	if fs.echoOf(&in.InHeader) != nil {
+		return status(fs.echoGetAttr(n, out))
 	}
 	fs.tree.Names.RLock()
 	defer fs.tree.Names.RUnlock()

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"path"
 	"strconv"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -38,22 +39,24 @@ func (fs *FS) notifyWatchers(names ...string) {
 
 // nudge notifies those who watch name.
 func (fs *FS) nudge(name string) {
-	root, err := unix.Open(fs.cfg.Mountpoint, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return // unmounted: nobody watches
+	root := fs.openMount(false)
+	if root < 0 {
+		return
 	}
 	defer backing.Close(root)
-	if id, err := device(threadPath(root)); err != nil || fs.control == nil || id != fs.control.ID() {
-		return // what is mounted there is not this view
-	}
+	nudgeAt(root, name, fs.log)
+}
+
+// nudgeAt is nudge below the root directory of the mount.
+func nudgeAt(root int, name string, log *slog.Logger) {
 	for name = path.Clean("/" + name)[1:]; ; {
 		fd, e := root, error(nil)
 		if name != "" {
-			fd, e = unix.Openat2(root, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: backing.ResolveFlags})
+			fd, e = openOnMount(root, name)
 		}
 		if e == nil {
 			if err := unix.Setxattr(threadPath(fd), notifyName, nil, 0); err != nil {
-				fs.log.Debug("watchers are not notified", slog.String("op", "notify-watchers"), slog.String("path", name), slog.Any("err", err))
+				log.Debug("watchers are not notified", slog.String("op", "notify-watchers"), slog.String("path", name), slog.Any("err", err))
 			}
 			if fd != root {
 				backing.Close(fd)
@@ -75,4 +78,14 @@ func threadPath(fd int) string { return "/proc/thread-self/fd/" + strconv.Itoa(f
 // ourThread reports whether a request was made by this process itself.
 func ourThread(tid uint32) bool {
 	return unix.Access("/proc/self/task/"+strconv.FormatUint(uint64(tid), 10), unix.F_OK) == nil
+}
+
+// echoAnswer is the value of notifyName for the thread of an echo: the object is this view's.
+const echoAnswer = "view"
+
+func answerXattr(dest []byte) syscall.Errno {
+	if len(dest) > 0 && copy(dest, echoAnswer) < len(echoAnswer) {
+		return syscall.ERANGE
+	}
+	return 0
 }

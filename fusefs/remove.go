@@ -29,6 +29,9 @@ func (fs *FS) remove(cancel request, h *fuse.InHeader, op Op, name string, flags
 	if parent == nil {
 		return status(syscall.ESTALE)
 	}
+	if fs.echoOf(h) != nil {
+		return status(fs.echoRemove(parent, name, flags != 0))
+	}
 	return status(fs.revalidated(fs.change(cancel, h, mutation{
 		op: op, exclusive: true, always: fs.upper(), targets: fs.leaving(parent, name, flags != 0),
 		do: func() syscall.Errno {

@@ -16,6 +16,9 @@ func (fs *FS) SetAttr(cancel request, in *fuse.SetAttrIn, out *fuse.AttrOut) fus
 	if n == nil {
 		return status(syscall.ESTALE)
 	}
+	if fs.echoOf(&in.InHeader) != nil {
+		return status(fs.echoGetAttr(n, out))
+	}
 	if fh, ok := in.GetFh(); ok { // ftruncate(2)
 		if h := fs.files.Get(fh); h != nil && h.node.Files.Lost(&h.Handle) {
 			return fuse.EBUSY

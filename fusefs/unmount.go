@@ -45,7 +45,9 @@ const busyTime = time.Second
 // Unmount detaches the view and waits until the server has ended. A busy view
 // is tried again for a moment, then its connection is aborted, then it is detached
 // lazily, so that it ends within ctx even if programs still hold files.
-func (fs *FS) Unmount(ctx context.Context) error {
+func (fs *FS) Unmount(ctx context.Context) (err error) {
+	fs.unmounting.Store(true) // an echo has the mount open
+	defer func() { fs.unmounting.Store(err == nil) }()
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	if fs.server == nil {

@@ -16,9 +16,11 @@ func (s *Shim) handleChanges(w http.ResponseWriter, r *http.Request) error {
 	if req.Lose != "" || len(req.Add) > 0 {
 		if req.Lose != "" {
 			s.changes.Lose(api.Shorten(req.Lose, 200))
+			s.announceUnknown()
 		}
 		for _, p := range req.Add {
 			s.changes.Add(string(p), true)
+			s.announce(string(p))
 		}
 		return writeJSON(w, wire.Changes{})
 	}

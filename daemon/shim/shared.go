@@ -109,17 +109,28 @@ func notMade(made []string) func(path string, dir bool) bool {
 	}
 }
 
+// beginFollowing notes how the files that the owner shares are, before a program of the agent can watch them.
+func (s *Shim) beginFollowing() {
+	if s.views.paths != nil {
+		s.views.tree.FollowShared()
+	}
+}
+
 // sharedEvery is the interval of followShared while the agent runs. While it does not, each
 // heartbeat calls it, for other readers of the view.
 const sharedEvery = 3 * time.Second
 
 // followShared makes names visible that the project's .worktreeinclude has added, if the agent has
-// looked them up before: the kernel caches that they were missing.
+// looked them up before: the kernel caches that they were missing. Programs that watch the tree see what the
+// owner has changed in the files that it shows.
 func (s *Shim) followShared() {
 	v := s.views
 	if v.paths != nil && v.paths.Changed() {
 		v.tree.SharedChanged()
 		s.forgetOverlay()
+	}
+	if v.paths != nil {
+		v.tree.FollowShared()
 	}
 }
 

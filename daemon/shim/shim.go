@@ -86,6 +86,7 @@ type Shim struct {
 	kept          keptCounters
 	freezer       freezer
 	changes       *changed.Set // what the view has changed
+	announced     announced
 	snapshots     snapshots
 	breakers      breaker.Set
 	newBreakers   chan struct{} // their limits have changed

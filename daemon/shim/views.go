@@ -260,6 +260,7 @@ func (s *Shim) why() []api.WhyEntry {
 func (s *Shim) invalidate() {
 	s.views.tree.InvalidateAll()
 	s.forgetOverlay()
+	s.showAnnounced()
 	if open := s.views.stillOpen(); len(open) > 0 {
 		s.Log.Warn("files are open that the rules deny; stop the programs that hold them", "count", len(open), "paths", open)
 	}

@@ -23,6 +23,7 @@ func (s *Shim) watchActivity() error {
 		s.group.Go(func() error { s.watchListeners(); return nil })
 	}
 	s.group.Go(func() error { s.watchPressure(memory); return nil })
+	s.beginFollowing()
 	s.askMemory(s.settings().MemoryAsk, s.settings().MemoryBytes)
 	if s.views.paths != nil {
 		s.group.Go(func() error {

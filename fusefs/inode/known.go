@@ -59,6 +59,13 @@ func (t *Table) SetNameless(n *Node, path string) {
 	}
 }
 
+// Knows reports whether the kernel knows an object, or anything else by the name.
+func (t *Table) Knows(parent *Node, name string, k Key) bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.child(parent, name) != nil || !k.Own && t.byK.get(k) != nil
+}
+
 // Again counts one more look-up of a node.
 func (t *Table) Again(n *Node) {
 	t.mu.Lock()

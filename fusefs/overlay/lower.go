@@ -195,3 +195,35 @@ func join(dir, name string) string {
 }
 
 func parentPath(path string) string { return path[:max(strings.LastIndexByte(path, '/'), 0)] }
+
+// FileBelow returns the attributes of what the lower root shows at a path; nil if nothing. ok is false
+// if the tree has something there, or the agent removed it: then nothing of the lower root shows, whatever it has.
+func (l *Layers) FileBelow(path string) (st *unix.Statx_t, ok bool) {
+	top := l.Shared.Paths.Top(path)
+	if l.Shared.Whiteouts.Has(path) {
+		return nil, false
+	}
+	if fd, err := unix.Openat2(l.Main(), path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: backing.ResolveFlags}); err == nil {
+		backing.Close(fd)
+		return nil, false
+	}
+	if top != path { // no pattern has it any more, or it is in a directory that shows
+		return nil, true
+	}
+	at, e := l.statLower(path, top)
+	if e != 0 {
+		return nil, true
+	}
+	return &at, true
+}
+
+// FilesBelow returns the names in the root directory of what the lower root shows there, without directories.
+func (l *Layers) FilesBelow() []string {
+	var out []string
+	for _, en := range l.below(nil, "") {
+		if en.Mode != unix.S_IFDIR {
+			out = append(out, en.Name)
+		}
+	}
+	return out
+}
