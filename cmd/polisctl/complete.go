@@ -30,7 +30,7 @@ func (a *app) completeTasks(cmd *cobra.Command, args []string, _ string) ([]stri
 		var out []string
 		for i := len(all) - 1; i >= 0; i-- {
 			if t := all[i]; t.ID != "" {
-				out = append(out, offered(t.ID, string(t.Result)+" "+t.Prompt))
+				out = append(out, offered(t.ID, t.Result+" "+t.Prompt))
 			}
 		}
 		return out, err

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,7 +27,7 @@ type tempView struct {
 	t         *testing.T
 	back, mnt string
 	rules     policy.Rules
-	asked     int
+	asked     atomic.Int32
 	*setup
 	table *tempfile.Table
 	view  *fusefs.FS
@@ -63,7 +64,7 @@ func (v *tempView) mount() {
 	v.setup = newGuard(v.t, v.rules, func(c *Config) {
 		c.RootFD, c.Temps, c.OnDenial, c.GitFile = int(root.Fd()), v.table, nil, false
 		c.Log = slog.New(slog.DiscardHandler)
-		c.Asker = askerFunc(func(context.Context, Request) (Verdict, error) { v.asked++; return Verdict{}, nil })
+		c.Asker = askerFunc(func(context.Context, Request) (Verdict, error) { v.asked.Add(1); return Verdict{}, nil })
 	})
 	v.view, err = fusefs.New(fusefs.Config{Roots: []int{int(root.Fd())}, Guard: v.Guard, Mountpoint: v.mnt, FsName: "polis-test", Log: slog.New(slog.DiscardHandler)})
 	require.NoError(v.t, err)
@@ -183,10 +184,10 @@ func TestARuleThatAsksAppliesToARenamedFileAlsoAfterARestart(t *testing.T) {
 	v.again()
 	_, err = os.ReadFile(v.at("src/n"))
 	require.ErrorIs(t, err, unix.EACCES)
-	require.Equal(t, 2, v.asked)
+	require.Equal(t, int32(2), v.asked.Load())
 	require.ErrorIs(t, os.Rename(v.at("src/n"), v.at("src/g")), unix.EACCES)
 	require.ErrorIs(t, os.Remove(v.at("src/n")), unix.EACCES)
-	require.Equal(t, 4, v.asked)
+	require.Equal(t, int32(4), v.asked.Load())
 }
 
 // names are those of a directory of the tree below the view, with the content and inode of each file.
