@@ -17,7 +17,12 @@ import (
 // sparseBed is a workspace whose project has the directories lib, web/app, web/site and docs, and a file at the top. The
 // arguments are those of git sparse-checkout in the project; none: it has all files.
 func sparseBed(t *testing.T, checkout ...string) *daemon {
-	d := startDaemon(t, options{config: "[locks]\nhold = \"close\"\n", restores: true})
+	return sparseBedOf(t, "", checkout...)
+}
+
+// sparseBedOf is sparseBed with more of the configuration.
+func sparseBedOf(t *testing.T, config string, checkout ...string) *daemon {
+	d := startDaemon(t, options{config: "[locks]\nhold = \"close\"\n" + config, restores: true})
 	project := d.up()
 	for _, file := range []string{"lib/a.txt", "lib/deep/b.txt", "web/index.txt", "web/app/c.txt", "web/site/d.txt", "other/e.txt"} {
 		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(project, file)), 0o755))
@@ -82,6 +87,19 @@ func (d *daemon) commit(script string) {
 }
 
 // The target moves before a task: the files of the checkout follow, and those outside stay away.
+// TestTheCheckOfAMergeHasAllFiles, and a change outside of the cone is merged with what git knows.
+func TestTheCheckOfAMergeHasAllFiles(t *testing.T) {
+	d := sparseBedOf(t, "[merge]\ncheck = \"test -e web/site/d.txt -a -e lib/new.txt\"\n")
+	project := d.path("ws", "project")
+	d.add("alice", "--sparse", "lib")
+	d.sh("alice", ident+"echo n > lib/new.txt; mkdir -p web/site; echo outside > web/site/more.txt; git add lib; git add --sparse web/site/more.txt; git commit -qm both")
+	require.Empty(t, d.sh("alice", "git status --porcelain"))
+	d.must("merge", "alice")
+	require.Equal(t, "A\tlib/new.txt\nA\tweb/site/more.txt\n", git(t, project, "diff", "--name-status", "HEAD^1", "HEAD"))
+	require.Empty(t, git(t, project, "status", "--porcelain"))
+	require.FileExists(t, project+"/web/site/d.txt")
+}
+
 func TestASparseCheckoutFollowsTheTarget(t *testing.T) {
 	d := sparseBed(t)
 	d.worker("alice", "--sparse", "lib")

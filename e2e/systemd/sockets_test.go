@@ -28,6 +28,12 @@ func removedSockets(t *testing.T) {
 	works()
 	require.Contains(t, must(t, "polisctl --json events --all"), "systemctl restart polisd.socket")
 
+	// What administrators and timers run mounts nothing over an agent, and removes nothing of polis.
+	must(t, "mkdir /srv/more && echo 'tmpfs /srv/more tmpfs size=1m 0 0' >>/etc/fstab && mount -a && mountpoint -q /srv/more")
+	works()
+	must(t, "umount /srv/more && rmdir /srv/more && sed -i '\\|/srv/more|d' /etc/fstab && systemd-tmpfiles --clean")
+	works()
+
 	// systemd passes a socket that has lost its name.
 	must(t, "systemctl daemon-reload && systemctl restart polisd")
 	works()
