@@ -80,7 +80,7 @@ func KindOf(e api.Event) (kind, key string) {
 		return KindQuestion, id
 	case api.EventTask:
 		if state, ok := e.Data["state"].(api.TaskState); ok && state == api.TaskEnded && id != "" {
-			return KindTask, id // its end, not what becomes of its branch later
+			return KindTask, id // its end, not the result of its branch later
 		}
 	case api.EventMergeFailed:
 		s, ok := e.Data["signal"].(api.MergeSignal)
