@@ -89,8 +89,9 @@ default = "deny"
 	// A question that is withdrawn is denied by no person. One that nobody answered in time is in why, without a name.
 	d.eventually("alice is idle", func() bool { a, _ := d.agent("alice"); return a.Status == api.StatusIdle })
 	before := d.must("--json", "agents", "why", "alice")
-	asked := d.asking("alice", "timeout 1 polisctl ask -- make gone")
+	asked := d.asking("alice", "polisctl ask -- make gone & p=$!; while ! test -e ~/seen; do sleep 0.05; done; kill $p; wait $p || true")
 	d.question("alice")
+	d.must("agents", "exec", "alice", "--", "sh", "-c", "touch ~/seen")
 	<-asked
 	d.eventually("the question is withdrawn", func() bool { return len(d.questions()) == 0 })
 	require.NotContains(t, d.must("agents", "why", "alice"), "make gone")

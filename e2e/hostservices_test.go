@@ -72,7 +72,7 @@ func TestAProcessThatWasMovedOutOfItsControlGroupEndsWithTheAgent(t *testing.T) 
 	d := startDaemon(t, options{})
 	d.up()
 	a := d.add("alice", "--", "sleep", "54321")
-	d.must("agents", "start", "alice")
+	d.must("agents", "start", "--program", "alice")
 	var pid string
 	d.eventually("the command runs", func() bool {
 		for _, f := range glob("/proc/[0-9]*/cmdline") {
@@ -101,7 +101,7 @@ func TestTheOutputLogIsRotatedByOthers(t *testing.T) {
 	d := startDaemon(t, options{})
 	d.up()
 	d.add("alice", "--", "sh", "-c", "i=0; while sleep 0.2; do i=$((i+1)); echo line $i; done")
-	d.must("agents", "start", "alice")
+	d.must("agents", "start", "--program", "alice")
 	log := d.path("ws/.polis/logs/alice/output.log")
 	grows := func() {
 		t.Helper()

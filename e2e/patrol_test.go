@@ -130,17 +130,17 @@ func TestPatrolFindsWhatStallsOrSpins(t *testing.T) {
 	require.Contains(t, d.must("patrol", "show", c[0].ID), "by the facts: the agent is Stopped")
 
 	add("spins", "", "while :; do echo thinking; sleep 0.1; done")
-	d.must("agents", "start", "spins")
+	d.must("agents", "start", "--program", "spins")
 	require.Equal(t, api.PatrolSpinning, d.finding("spins").Class)
 	d.must("agents", "stop", "spins")
 
 	add("nudged", "nudge", `read line; echo "heard: $line"; exec sleep 1000`)
-	d.must("agents", "start", "nudged")
+	d.must("agents", "start", "--program", "nudged")
 	require.True(t, d.finding("nudged").Done)
 	d.eventually("the program has read the line", func() bool { return strings.Contains(d.must("agents", "watch", "nudged"), "heard: wake up") })
 
 	add("stopped", "stop", "echo unsaved > unsaved.txt; exec sleep 1000")
-	d.must("agents", "start", "stopped")
+	d.must("agents", "start", "--program", "stopped")
 	require.True(t, d.finding("stopped").Done)
 	a, _ = d.agent("stopped")
 	require.Equal(t, api.StatusStopped, a.Status)

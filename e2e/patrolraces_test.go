@@ -147,10 +147,10 @@ func TestThePatrolActsOnNoOtherAgentOfTheName(t *testing.T) {
 
 	const reads = `read line; echo "$line" > heard.txt; exec sleep 1000`
 	add("nudged", "n", reads)
-	d.must("agents", "start", "nudged")
+	d.must("agents", "start", "--program", "nudged")
 	replaced("nudged", "patrol:decided", func() {
 		add("nudged", "n", reads)
-		d.must("agents", "start", "nudged")
+		d.must("agents", "start", "--program", "nudged")
 	})
 	d.must("send", "nudged", "from a person")
 	heard := d.path("ws", ".polis", "worktrees", "nudged", "heard.txt")
@@ -159,7 +159,7 @@ func TestThePatrolActsOnNoOtherAgentOfTheName(t *testing.T) {
 	d.must("agents", "remove", "--force", "nudged")
 
 	add("program", "r", "exec sleep 1000")
-	d.must("agents", "start", "program")
+	d.must("agents", "start", "--program", "program")
 	replaced("program", "patrol:stopped", func() { add("program", "r", "exec sleep 1000") })
 	require.Equal(t, api.StatusIdle, status("program"))
 	d.must("agents", "remove", "--force", "program")

@@ -143,7 +143,7 @@ check = "cat secret/key.txt; ! ls | grep -q ^bad"
 	}
 	// No route of an agent's socket leads to it.
 	d.eventually("it is idle", func() bool { a, _ := d.agent("hides"); return a.Status == api.StatusIdle })
-	out := d.sh("hides", `for p in queue queue/hides/log queue/hides/log/output tasks/hides.1; do curl -s --unix-socket /run/polis/api.sock http://polis/v1/$p; done; cat /run/polis/* 2>/dev/null || true`)
+	out := d.sh("hides", `curl -sS -f --unix-socket /run/polis/api.sock http://polis/v1/status >/dev/null; for p in queue queue/hides/log queue/hides/log/output tasks/hides.1; do curl -s --unix-socket /run/polis/api.sock http://polis/v1/$p; done; cat /run/polis/* 2>/dev/null || true`)
 	require.NotContains(t, out, "  | secret")
 	require.NotContains(t, out, `secret\n`)
 }

@@ -45,7 +45,7 @@ func TestRemovedSocketsAreMadeAgain(t *testing.T) {
 	d := startDaemon(t, options{})
 	d.up()
 	d.add("alice", "--", "sh", "-c", "echo $$ > pid; exec sleep 1000")
-	d.must("agents", "start", "alice")
+	d.must("agents", "start", "--program", "alice")
 	d.eventually("the command runs", func() bool { return d.ctl("agents", "exec", "alice", "--", "test", "-s", "pid").code == 0 })
 	pid, shim := d.sh("alice", "cat pid"), shimPIDs(d)
 	sockets := map[string]os.FileMode{
