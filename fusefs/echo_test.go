@@ -253,6 +253,7 @@ func TestAnEchoIsBoundedAndEndsWithTheView(t *testing.T) {
 		many = append(many, Change{Path: fmt.Sprintf("no/%d", i), Is: regular})
 	}
 	v.fs.ShowChanges(append(many, Change{Path: "d/last", Is: regular}))
+	require.Eventually(t, func() bool { return !v.fs.ShowsChanges() }, time.Minute, time.Millisecond)
 	w.expect(t, "ATTRIB ")
 	v.fs.ShowChanges(many) // and the view is unmounted
 }

@@ -14,6 +14,8 @@ const (
 	sweepBytes = 64 << 20
 	// sweepNames bounds the names that it reads of a directory.
 	sweepNames = 4096
+	// sweepTries bounds the files that it compares others with, of all directories: the agent stops meanwhile.
+	sweepTries = 100_000
 )
 
 // Sweeper removes the temporary files that are left of programs that have ended.
@@ -24,14 +26,15 @@ type Sweeper struct {
 	// Covers reports whether something would show at a path when its file is removed; nil: nothing does.
 	Covers func(path string) bool
 
-	left int64 // bytes
+	left  int64 // bytes
+	tries int
 }
 
 // Sweep removes what contains nothing that is not elsewhere: an empty file, and a copy of a file that the agent may
 // write. It returns the paths of the others, which may be the only copies of work. Nobody else may change the
 // directory meanwhile.
 func (s *Sweeper) Sweep() (kept []string, removed int) {
-	s.left = sweepBytes
+	s.left, s.tries = sweepBytes, sweepTries
 	for _, p := range s.Table.Paths() {
 		f := look(s.Table.root, p)
 		if f == nil {
@@ -85,7 +88,7 @@ func (s *Sweeper) names(dir string) []string {
 
 // copyOf reports whether another file, which the agent may write, has the content of f.
 func (s *Sweeper) copyOf(f *File, st unix.Stat_t, other string) bool {
-	if other == f.Path || !s.Writable(other) {
+	if s.tries--; s.tries < 0 || other == f.Path || !s.Writable(other) {
 		return false
 	}
 	b, bst := s.open(other)
