@@ -130,7 +130,7 @@ func (l *BatchMerger) Land(ctx context.Context, jobs []Job) []Outcome {
 			}
 			moved, try = true, 0
 			for i := range good[:v.pass] {
-				good[i].Log = v.log
+				good[i].Log = v.passed
 			}
 			done = append(done, good[:v.pass]...)
 		}
@@ -213,9 +213,10 @@ func (l *BatchMerger) sift(ctx context.Context, jobs []Job, stack merge.Stack) (
 
 // verdict is how many, from the first, passed together; err is that of the next one.
 type verdict struct {
-	pass int
-	log  string
-	err  error
+	pass   int
+	passed string // what the check of those printed
+	log    string // what the check that failed printed
+	err    error
 }
 
 // judge checks the whole batch. If that fails, bisection finds the first job that fails.
@@ -234,7 +235,7 @@ func (l *BatchMerger) judge(ctx context.Context, good []Outcome) verdict {
 	}
 	log, err := check(len(good))
 	if err == nil {
-		return verdict{pass: len(good), log: log}
+		return verdict{pass: len(good), passed: log}
 	}
 	if api.CodeOf(err) != api.CodeCheckFailed {
 		return verdict{log: log, err: err}
@@ -245,11 +246,11 @@ func (l *BatchMerger) judge(ctx context.Context, good []Outcome) verdict {
 		log, err := check(mid)
 		switch {
 		case err == nil:
-			low = mid
+			low, v.passed = mid, log
 		case api.CodeOf(err) == api.CodeCheckFailed:
 			high, v.log, v.err = mid, log, err
 		default:
-			return verdict{pass: low, log: log, err: err}
+			return verdict{pass: low, passed: v.passed, log: log, err: err}
 		}
 	}
 	v.pass = low

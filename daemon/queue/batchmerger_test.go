@@ -130,6 +130,11 @@ func TestABatchGoesAtOnce(t *testing.T) {
 func TestWhatFailsTheCheckIsFoundAndTheOthersGo(t *testing.T) {
 	h := &history{bad: map[string]bool{"c": true, "f": true}, conflicts: map[string]string{"g": "c"}}
 	got := (&BatchMerger{Merges: h, Check: h}).Land(t.Context(), jobs("a", "b", "c", "d", "e", "f", "g"))
+	for _, o := range got {
+		if name := o.Job.Entry.Agent; name == "a" || name == "b" {
+			require.Equal(t, "log of a b", o.Log, "that of the check which %s passed", name)
+		}
+	}
 	require.Equal(t, map[string]api.Code{"a": "", "b": "", "c": api.CodeCheckFailed, "d": "", "e": "", "f": api.CodeCheckFailed, "g": ""}, codes(got))
 	require.Equal(t, []string{"a", "b", "d", "e", "g"}, h.target)
 	for _, o := range got {

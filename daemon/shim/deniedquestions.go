@@ -59,7 +59,12 @@ func (s *Shim) deniedCall(q approval.Question, a api.Answer) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.steps != nil {
-		m.steps.stream.Denied(q.Call, api.DeniedText(cmp.Or(denier(a), "polis"), strings.TrimSpace(q.Tool+" "+q.Text), a.Reason), a.Reason)
+	if m.steps == nil {
+		return
 	}
+	text := ""
+	if by := denier(a); by != "" { // else the refusal is a step without a name
+		text = api.DeniedText(by, strings.TrimSpace(q.Tool+" "+q.Text), a.Reason)
+	}
+	m.steps.stream.Denied(q.Call, text, a.Reason)
 }

@@ -26,7 +26,7 @@ func Call(root, tool string, input []byte) string {
 
 // Denied notes that polis denied a call, by a person's answer or by a rule. The program, which learns of it now, may report
 // it as a refusal or as a failure: that is neither one of its own rules nor another step. call is as Call returns it, text
-// the step, reason what the program is given.
+// the step, "" if there is one already, reason what the program is given.
 func (s *Stream) Denied(call, text, reason string) {
 	if len(s.denied) >= maxDenied {
 		s.denied = slices.Delete(s.denied, 0, 1)
@@ -45,7 +45,7 @@ func (s *Stream) byPolis(what, message string) bool {
 	}
 	text := oneLine(s.denied[i].text, maxText)
 	s.denied = slices.Delete(s.denied, i, i+1)
-	if !slices.ContainsFunc(s.kept, func(st api.Step) bool { return st.Kind == api.StepRefused && st.Text == text }) {
+	if text != "" && !slices.ContainsFunc(s.kept, func(st api.Step) bool { return st.Kind == api.StepRefused && st.Text == text }) {
 		s.add(api.StepRefused, text, true)
 	}
 	return true
