@@ -60,11 +60,11 @@ func (r repo) FoundCone(ctx context.Context, name string) *api.Sparse {
 }
 
 // skip returns what makes the git of an agent with a sparse checkout expect files away; nil: the agent has all files.
-func (h snapshotHost) skip(name string) func(context.Context, func(io.Writer) error) error {
+func (h snapshotHost) skip(name string) func(context.Context, func(string) bool, func(io.Writer) error) error {
 	if h.w.d.coneOf(name) == nil {
 		return nil
 	}
-	return func(ctx context.Context, index func(io.Writer) error) error {
-		return h.w.git.SkipMissing(h.w.d.charge(ctx, name), name, index)
+	return func(ctx context.Context, of func(string) bool, index func(io.Writer) error) error {
+		return h.w.git.SkipMissing(h.w.d.charge(ctx, name), name, of, index)
 	}
 }

@@ -96,6 +96,13 @@ func (m *Manager) commitAll(ctx context.Context, a *Agent, words []string) (api.
 		return resp, api.Errorf(api.CodeMergeConflict, "agent %s has %s in conflict", a.Name(), api.Count(len(paths), "file")).With("paths", paths).
 			WithHint("have the agent resolve it: polisctl run %s \"resolve the merge conflict and commit\"", a.Name())
 	}
+	if a.Copy().Sparse != nil {
+		// "add -A" leaves out changes outside of the cone, or fails for new files there. Files that are missing there are
+		// not checked out, and no removal.
+		if _, err := run("add", "--sparse", "--ignore-removal", "--", ":/"); err != nil {
+			return resp, err
+		}
+	}
 	if _, err := run("add", "-A"); err != nil {
 		return resp, err
 	}

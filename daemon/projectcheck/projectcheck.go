@@ -88,7 +88,7 @@ func OwnersGit(ctx context.Context, p *worktree.Project, home string) []api.Find
 	if err != nil {
 		return append(rows, unknown(LineEndings, err), unknown(Filters, err), unknown(Sparse, err), unknown(Status, err))
 	}
-	return append(rows, c.lineEndings(), c.filters(ctx, p, home), c.sparse(), c.status())
+	return append(rows, c.lineEndings(), c.filters(ctx, p, home), sparse(p.Cone(ctx, home)), c.status())
 }
 
 // Notices are the rows in which agents differ from the owner's git, as sentences.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"polis/daemon/api"
+	"polis/daemon/cone"
 	"polis/daemon/worktree"
 )
 
@@ -64,7 +65,7 @@ func attributes(files []string, err error) api.Finding {
 var statusKeys = map[string]string{"core.filemode": "true", "core.symlinks": "true", "core.ignorecase": "false", "status.showuntrackedfiles": "normal", "diff.ignoresubmodules": "none"}
 
 // settingKeys matches the keys of which the owner's git and that of agents can have different values.
-const settingKeys = `^(filter\..*\.(clean|smudge|process)|core\.(autocrlf|eol|filemode|symlinks|ignorecase|sparsecheckout)|status\.showuntrackedfiles|diff\.ignoresubmodules|submodule\..*\.ignore)$`
+const settingKeys = `^(filter\..*\.(clean|smudge|process)|core\.(autocrlf|eol|filemode|symlinks|ignorecase)|status\.showuntrackedfiles|diff\.ignoresubmodules|submodule\..*\.ignore)$`
 
 // configured has the settings of the owner's git, and of those what agents' git reads too: the system's.
 type configured struct {
@@ -159,9 +160,14 @@ func (c configured) filters(ctx context.Context, p *worktree.Project, home strin
 		"configure those that agents need, and whose programs all users have, for the system: their clean, smudge and process", "sudo git config --system --edit")
 }
 
-func (c configured) sparse() api.Finding {
-	if found := c.differs([]string{"core.sparsecheckout"}, nil, map[string]string{"core.sparsecheckout": "false"}); len(found) > 0 {
-		return by(partly(Sparse, strings.Join(found, ", "), "agents have all files of the commit"), "rules can hide files from an agent", "polisctl agents add --help")
+// sparse is about the sparse checkout of the owner, which new agents have if it is one in cone mode.
+func sparse(c *cone.Cone, err error) api.Finding {
+	switch {
+	case err != nil:
+		return by(partly(Sparse, "core.sparsecheckout: "+api.Shorten(err.Error(), 300), "new agents have all files of the commit"),
+			"use a sparse checkout in cone mode, or choose the directories of an agent", "polisctl agents add NAME --sparse DIR")
+	case c != nil:
+		return fine(Sparse, "new agents have yours")
 	}
 	return fine(Sparse, "none")
 }

@@ -59,9 +59,9 @@ type Tree struct {
 	// them. Note adds paths that are about to change below the view; nil if nothing keeps them.
 	Changes func(ctx context.Context, since string) (Changes, error)
 	Note    func(ctx context.Context, paths []string) error
-	// Skip makes git of a sparse checkout expect those of the files away that are missing and that an earlier index marks so. index
-	// writes that. May be nil: the agent has all files.
-	Skip func(ctx context.Context, index func(io.Writer) error) error
+	// Skip makes git of a sparse checkout expect those of the files away for which of is true, that are missing, and that an
+	// earlier index marks so. index writes that. May be nil: the agent has all files.
+	Skip func(ctx context.Context, of func(path string) bool, index func(io.Writer) error) error
 	// Index opens the index of the agent's git: fs.ErrNotExist if there is none. May be nil.
 	Index func() (Index, error)
 	// Git is where the agent's git is; nil if that is not known.

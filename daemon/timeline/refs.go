@@ -8,6 +8,7 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/cas"
+	"polis/daemon/snapshot"
 )
 
 // refs notes where the agent's git is.
@@ -135,14 +136,15 @@ func (r *restorer) skip(ctx context.Context, tree Tree) error {
 	r.t.mu.Lock()
 	text := r.t.records[r.id].Index
 	r.t.mu.Unlock()
-	if tree.Skip == nil || text == "" || len(r.req.Paths) > 0 {
+	if tree.Skip == nil || text == "" {
 		return nil
 	}
 	h, err := cas.Parse(text)
 	if err != nil {
 		return corrupt(r.id, err)
 	}
-	return tree.Skip(ctx, func(to io.Writer) error { _, err := r.t.objects.Copy(to, h); return err })
+	restored := func(path string) bool { return snapshot.Within(path, r.req.Paths) }
+	return tree.Skip(ctx, restored, func(to io.Writer) error { _, err := r.t.objects.Copy(to, h); return err })
 }
 
 // moveRefs brings HEAD, the index and the refs back.

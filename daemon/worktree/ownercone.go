@@ -35,11 +35,11 @@ func (w *Workspace) OwnersCone(ctx context.Context, home func(uid uint32) string
 	if err != nil || p == nil {
 		return nil, nil //nolint:nilerr,nilnil // as above
 	}
-	return p.cone(ctx, home(p.Owner.UID))
+	return p.Cone(ctx, home(p.Owner.UID))
 }
 
-// cone is OwnersCone for an owner with this home. .git can be a file: the project is then a linked worktree.
-func (p *Project) cone(ctx context.Context, home string) (*cone.Cone, error) {
+// Cone is OwnersCone for an owner with this home. .git can be a file: the project is then a linked worktree.
+func (p *Project) Cone(ctx context.Context, home string) (*cone.Cone, error) {
 	path := filepath.Join(p.Dir, patternFile)
 	text, err := p.readAsOwner(path, cone.MaxText)
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {

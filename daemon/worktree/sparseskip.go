@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SkipMissing marks the files of an agent's index as not checked out that an earlier index marks so, and that are missing.
-// old writes that one. An index that polis does not read stays as it is. The agent must be still.
-func (w *Workspace) SkipMissing(ctx context.Context, agent string, old func(io.Writer) error) error {
-	names, err := w.missingMarked(agent, old)
+// SkipMissing marks the files of an agent's index as not checked out for which of is true, that an earlier index marks so,
+// and that are missing. old writes that one. A file in conflict is not marked: it has no one entry. An index that polis does not read stays as it is. The agent must be still.
+func (w *Workspace) SkipMissing(ctx context.Context, agent string, of func(string) bool, old func(io.Writer) error) error {
+	names, err := w.missingMarked(agent, of, old)
 	if err != nil || len(names) == 0 {
 		return err
 	}
@@ -27,7 +27,7 @@ func (w *Workspace) SkipMissing(ctx context.Context, agent string, old func(io.W
 	return nil
 }
 
-func (w *Workspace) missingMarked(agent string, old func(io.Writer) error) ([]string, error) {
+func (w *Workspace) missingMarked(agent string, of func(string) bool, old func(io.Writer) error) ([]string, error) {
 	var text bytes.Buffer
 	if err := old(&text); err != nil {
 		return nil, err
@@ -55,6 +55,9 @@ func (w *Workspace) missingMarked(agent string, old func(io.Writer) error) ([]st
 	if err != nil {
 		return nil, nil //nolint:nilerr // as above
 	}
+	for _, name := range x.Conflicts() {
+		delete(was, name)
+	}
 	root, err := w.lower(agent, View{})
 	if err != nil {
 		return nil, err
@@ -63,7 +66,7 @@ func (w *Workspace) missingMarked(agent string, old func(io.Writer) error) ([]st
 	var names []string
 	for i := range x.Entries {
 		name := x.Entries[i].Name
-		if !was[name] || x.Skipped(i) {
+		if !was[name] || !of(name) || x.Skipped(i) {
 			continue
 		}
 		f, err := openBelow(root, name, unix.O_PATH|unix.O_NOFOLLOW)

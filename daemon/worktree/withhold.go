@@ -59,11 +59,13 @@ func (w *Workspace) markWithheld(ctx context.Context, agent string, v View, with
 		}
 	}
 	if len(again) > 0 {
-		names, err := w.showable(ctx, agent, v, again)
+		names, compared, err := w.showable(ctx, agent, v, again)
 		if err != nil {
 			return err
 		}
-		names = append(names, w.checkoutAgain(ctx, agent, v, again, names)...)
+		if compared { // else a file that is not among names can have work that is in no commit
+			names = append(names, w.checkoutAgain(ctx, agent, v, again, names)...)
+		}
 		for _, name := range names {
 			show.WriteString(name + "\x00")
 		}
@@ -85,34 +87,34 @@ func (w *Workspace) markWithheld(ctx context.Context, agent string, v View, with
 }
 
 // showable returns those of names whose mark hides nothing but what the agent has changed, or would see as
-// unchanged. The others keep it: git did not replace them when it merged, and would see them as reverted.
-func (w *Workspace) showable(ctx context.Context, agent string, v View, names map[string]bool) ([]string, error) {
+// unchanged. The others keep it: git did not replace them when it merged, and would see them as reverted. compared is
+// false for an index that polis does not read.
+func (w *Workspace) showable(ctx context.Context, agent string, v View, names map[string]bool) (out []string, compared bool, err error) {
 	f, fi, err := w.Index(agent)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer f.Close()
 	if fi.Size() > maxIndex {
-		return nil, nil
+		return nil, false, nil
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxIndex))
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	x, err := parseIndex(text)
 	if err != nil {
-		return nil, nil //nolint:nilerr // removal counts the files as changed if they are
+		return nil, false, nil //nolint:nilerr // removal counts the files as changed if they are
 	}
 	if _, err := w.unmark(ctx, agent, v, x, func(name string) bool { return names[name] }); err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	var out []string
 	for i := range x.Entries {
 		if e := &x.Entries[i]; names[e.Name] && !x.Skipped(i) {
 			out = append(out, e.Name)
 		}
 	}
-	return out, nil
+	return out, true, nil
 }
 
 // skipped is the tag that git ls-files -t gives a file that has the mark already.

@@ -110,7 +110,7 @@ func TestRootChangesNoFileThatAnotherUserCanExchange(t *testing.T) {
 func TestNoUpdateIsLost(t *testing.T) {
 	f := File{Path: filepath.Join(t.TempDir(), "polisd.toml"), Check: good}
 	var all sync.WaitGroup
-	errs := make([]error, 20)
+	errs := make([]error, 8)
 	for i := range errs {
 		all.Go(func() {
 			errs[i] = f.Edit(t.Context(), func(text string) (string, error) { return text + fmt.Sprintf("%d\n", i), nil })
