@@ -48,6 +48,9 @@ func serve(ctx context.Context, d *daemon.Daemon, log *slog.Logger, sigs <-chan 
 		}
 	}
 	stopAgents := end != nil && end != syscall.SIGUSR1 && d.StopAgents(gctx)
+	if end != nil {
+		d.Halt() // the shims of a machine that goes down end too: no task of theirs is lost while it does
+	}
 	log.Info("stopping", "signal", fmt.Sprint(end), "agents", stopAgents)
 	bound := stopTime + d.StopGrace()
 	notify(log, fmt.Sprintf("%s\nEXTEND_TIMEOUT_USEC=%d", sd.SdNotifyStopping, (bound+20*time.Second).Microseconds()))

@@ -54,6 +54,9 @@ func (m *Manager) revive(ctx context.Context, a *Agent, rep *Report) {
 			return
 		}
 		code := api.CodeNSRestoreFailed
+		if st == api.StatusRunning {
+			m.loseTask(a, "polisd was stopped", api.InterruptedNew)
+		}
 		m.setStatus(a, api.StatusError, string(code)+": "+api.AsError(err).Message)
 		rep.add(&rep.Errors, "agent %s: %s: its sandbox could not be made again: %v", a.Name(), code, err)
 		return
@@ -104,6 +107,10 @@ func (m *Manager) adopt(ctx context.Context, a *Agent) error {
 	switch {
 	case st.Running && cur != api.StatusRunning:
 		m.found(a, api.StatusRunning, "")
+	case !st.Running && st.ExitCode == nil && st.Done == nil && st.Task == "" && cur == api.StatusRunning:
+		// A polisd that died while it restored the agent made this shim, which has run nothing.
+		m.loseTask(a, "polisd was stopped", api.InterruptedNew)
+		m.setStatus(a, api.StatusIdle, "restored; its command ended with the daemon's stop and is not run again")
 	case !st.Running && (cur == api.StatusRunning || st.Task != "" && m.works(a, st.Task)):
 		m.ended(a, st)
 	case cur == api.StatusStopped:

@@ -126,7 +126,7 @@ func (m *Manager) dismiss(a *Agent, id string) (api.Task, error) {
 	m.decided(a, id, "it was dismissed")
 	t, err := m.records(a).Get(id)
 	if err == nil {
-		m.publishTask(t, "lost task "+id+" of agent "+a.Name()+" was dismissed")
+		m.publishLater(t, "lost task "+id+" of agent "+a.Name()+" was dismissed")
 		m.next(a, false)
 	}
 	return t, err
@@ -146,6 +146,23 @@ func (m *Manager) recoverFor(ctx context.Context, a *Agent) error {
 	}
 	m.loseTask(a, "another task began", api.InterruptedPassed) // normally there is none
 	return m.ensureUp(ctx, a, false)
+}
+
+// notStarted is the stage of a task that could not be started: the tasks that wait pass it, unless it was the retry of a
+// lost one, which they wait for.
+func notStarted(t api.Task) api.TaskInterruption {
+	if t.Ahead {
+		return api.InterruptedKept
+	}
+	return api.InterruptedPassed
+}
+
+// decidedByRemoval ends the wait for a decision about the lost tasks of an agent that is removed: another agent of the
+// name must not get them. a.op is held.
+func (m *Manager) decidedByRemoval(a *Agent) {
+	for _, id := range append(m.holding(a), m.interrupted(a, api.InterruptedPassed)...) {
+		m.decided(a, id, "its agent was removed")
+	}
 }
 
 // lostEnd is the end of a task that nobody saw.

@@ -58,8 +58,11 @@ func (m *Manager) BringUp(ctx context.Context, name string, force bool) (api.Age
 	if err := m.writable(a); err != nil {
 		return api.Agent{}, err
 	}
-	if a.status(m) != api.StatusRunning {
+	if st := a.status(m); st != api.StatusRunning {
 		m.renewType(ctx, a)
+		if st == api.StatusError || st == api.StatusStopped {
+			m.loseTask(a, "its agent was started again", api.InterruptedKept) // normally there is none
+		}
 	}
 	if err := m.ready(ctx, a, force); err != nil {
 		return api.Agent{}, err

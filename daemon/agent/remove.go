@@ -191,6 +191,7 @@ func (m *Manager) takeAway(ctx context.Context, a *Agent) (api.RemoveResponse, e
 		m.dropOwnBranch(ctx, a, resp.Trash)
 	}
 	m.crash("remove:branch")
+	m.decidedByRemoval(a)
 	m.remember(a, noted)
 	err := m.forget(a)
 	m.crash("remove:forgotten")

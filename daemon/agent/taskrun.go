@@ -202,7 +202,7 @@ func (m *Manager) begin(ctx context.Context, a *Agent, t api.Task, env map[strin
 	}
 	m.publishTask(t, got)
 	if err := m.runMain(ctx, a, st, wire.StartRequest{Command: cmd, Banner: banner, NoInput: a.Type.NoInput && len(a.Type.Run) > 0, Task: t.ID, Stream: format, Env: envWords(env)}); err != nil {
-		m.endTask(a, lostEnd("its command was not started: "+api.AsError(err).Message, api.InterruptedPassed))
+		m.endTask(a, lostEnd("its command was not started: "+api.AsError(err).Message, notStarted(t)))
 		return t, err
 	}
 	return t, nil
@@ -270,6 +270,6 @@ func (m *Manager) beginNext(a *Agent, wake bool) bool {
 		return false
 	}
 	m.Log.Warn("waiting task not started", "agent", a.Name(), "task", ids[0], "err", err)
-	m.lose(a, ids[0], "it could not be started: "+api.AsError(err).Message, api.InterruptedPassed)
+	m.lose(a, ids[0], "it could not be started: "+api.AsError(err).Message, notStarted(t))
 	return true
 }

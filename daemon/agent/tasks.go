@@ -115,6 +115,12 @@ func (m *Manager) publishTask(t api.Task, message string) {
 	m.Events.Publish(api.Event{Type: api.EventTask, Agent: t.Agent, Message: message, Data: data})
 }
 
+// publishLater is publishTask for what happens to a task after its end.
+func (m *Manager) publishLater(t api.Task, message string) {
+	data := map[string]any{"prompt": api.Shorten(t.Prompt, 200), "id": t.ID, "state": t.State, "outcome": t.Outcome, "result": t.Result, "later": true}
+	m.Events.Publish(api.Event{Type: api.EventTask, Agent: t.Agent, Message: message, Data: data})
+}
+
 // logSent records input that was sent to a Running agent, with its tasks (property 25).
 func (m *Manager) logSent(a *Agent, text, via string) (api.Task, error) {
 	return m.records(a).Create(api.Task{Prompt: text, Command: []string{}, Time: m.Now().UTC(), Via: via})
@@ -186,7 +192,7 @@ func (m *Manager) landTasks(a *Agent, e api.QueueEntry, out api.QueueOutcome, me
 			task.Land(t, out, merged)
 		})
 		if ok && t.Result != before {
-			m.publishTask(t, "task "+id+" of agent "+a.Name()+": "+t.Result)
+			m.publishLater(t, "task "+id+" of agent "+a.Name()+": "+t.Result)
 		}
 	}
 }

@@ -63,7 +63,7 @@ const (
 	// An agent got a task, the task began or ended, or its branch was handled; `data` has `id`,
 	// `state` (`queued`, `running`, `ended`), `outcome` (`refused`: the agent's own permission system
 	// refused calls, and there is nothing to merge) and `result`; `no_checkpoint` is why there is no checkpoint
-	// before it. What was sent to a running agent has `via` instead.
+	// before it; `later` is true for what happens to it after its end. What was sent to a running agent has `via` instead.
 	EventTask = "agent:task"
 	// An agent's program reports its progress; `data` has `status` and `message`, and `requestId`,
 	// `currentTool` and `tokensUsed` if it sent them.

@@ -79,7 +79,8 @@ func KindOf(e api.Event) (kind, key string) {
 	case api.EventApprovalAsked:
 		return KindQuestion, id
 	case api.EventTask:
-		if state, ok := e.Data["state"].(api.TaskState); ok && state == api.TaskEnded && id != "" {
+		later, _ := e.Data["later"].(bool)
+		if state, ok := e.Data["state"].(api.TaskState); ok && state == api.TaskEnded && id != "" && !later {
 			return KindTask, id // its end, not the result of its branch later
 		}
 	case api.EventMergeFailed:

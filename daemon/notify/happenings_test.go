@@ -21,6 +21,7 @@ func TestEventsThatPeopleWaitFor(t *testing.T) {
 		{api.Event{Type: api.EventApprovalAnswered, Data: map[string]any{"id": "q1"}}, "", ""},
 		{api.Event{Type: api.EventTask, Data: task(api.TaskEnded)}, KindTask, "a.1"},
 		{api.Event{Type: api.EventTask, Data: task(api.TaskRunning)}, "", ""},
+		{api.Event{Type: api.EventTask, Data: map[string]any{"id": "a.1", "state": api.TaskEnded, "later": true}}, "", ""},
 		{api.Event{Type: api.EventTask, Data: map[string]any{"id": "a.1", "via": "input"}}, "", ""},
 		{api.Event{Type: api.EventMergeFailed, Code: api.CodeCheckFailed, Data: signal}, KindCheck, "a.1"},
 		{api.Event{Type: api.EventMergeFailed, Code: api.CodeMergeConflict, Data: signal}, KindConflict, "a.1"},
