@@ -100,6 +100,15 @@ func TestTheCheckOfAMergeHasAllFiles(t *testing.T) {
 	require.FileExists(t, project+"/web/site/d.txt")
 }
 
+// TestATaskOfASparseAgentIsCommittedWhole: also what it changed and made outside of its directories.
+func TestATaskOfASparseAgentIsCommittedWhole(t *testing.T) {
+	d := sparseBedOf(t, "[roles.auto]\nauto_commit = true\nwrite = [\"**\"]\n")
+	project := d.path("ws", "project")
+	d.add("alice", "--base", "custom", "--role", "auto", "--sparse", "lib", "--", "sh", "-c")
+	d.must("run", "--wait", "alice", ident+"echo 2 >> lib/a.txt; rm lib/deep/b.txt; mkdir -p other; echo 2 > other/e.txt; echo n > other/new.txt")
+	require.Equal(t, "M\tlib/a.txt\nD\tlib/deep/b.txt\nM\tother/e.txt\nA\tother/new.txt\n", git(t, project, "diff", "--name-status", "HEAD^1", "HEAD"))
+}
+
 func TestASparseCheckoutFollowsTheTarget(t *testing.T) {
 	d := sparseBed(t)
 	d.worker("alice", "--sparse", "lib")
@@ -159,6 +168,22 @@ func TestASparseCheckoutIsRewound(t *testing.T) {
 	d.rewind("alice", "--to", first.ID)
 	require.Equal(t, " M lib/a.txt\nlib/a.txt\nlib/deep/b.txt\none\n", d.sh("alice", "git status --porcelain; "+tracked+"; tail -n1 lib/a.txt"))
 	d.sh("alice", ident+"git commit -qam one; test -z \"$(git show --name-only --format= HEAD | grep -v lib/a.txt)\"; git sparse-checkout reapply; "+clean+"test -e web/index.txt")
+}
+
+// TestAPathOfASparseCheckoutIsRewound: what was not checked out then is not seen as removed, and not committed so.
+func TestAPathOfASparseCheckoutIsRewound(t *testing.T) {
+	d := sparseBed(t)
+	project := d.path("ws", "project")
+	d.add("alice", "--sparse", "lib")
+	d.sh("alice", "echo one >> lib/a.txt")
+	first := d.checkpoint("alice")
+	d.sh("alice", "git sparse-checkout add web; echo two >> web/index.txt; echo two >> lib/a.txt")
+	d.rewind("alice", "web", "--to", first.ID)
+	require.Equal(t, " M lib/a.txt\n", d.sh("alice", "git status --porcelain"))
+	d.sh("alice", ident+"git commit -qam two")
+	d.must("merge", "alice")
+	require.Equal(t, "M\tlib/a.txt\n", git(t, project, "diff", "--name-status", "HEAD^1", "HEAD"))
+	require.FileExists(t, project+"/web/site/d.txt")
 }
 
 // Rules that withhold files and a sparse checkout hold together, whichever changes.
