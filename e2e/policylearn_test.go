@@ -58,7 +58,7 @@ func TestARoleIsLearnedFromWhatAnAgentDoes(t *testing.T) {
 	in := newInternet(t)
 	in.name("x.test", "203.0.113.1")
 	in.name("y.test", "203.0.113.2")
-	d := in.startBehind("", "[roles.docs]\npolicy = \"record\"\nread = [\"docs/**\"]\nwrite = [\"docs/**\"]\ndeny = [\"secret/**\"]\n[roles.docs.network]\negress = [\"x.test\"]\n[roles.narrow]\nread = [\"**\"]\nwrite = [\"src/**\"]\n")
+	d := in.startBehind("", "[locks]\ntemp_files = false\n[roles.docs]\npolicy = \"record\"\nread = [\"docs/**\"]\nwrite = [\"docs/**\"]\ndeny = [\"secret/**\"]\n[roles.docs.network]\negress = [\"x.test\"]\n[roles.narrow]\nread = [\"**\"]\nwrite = [\"src/**\"]\n")
 	d.up()
 	a := d.add("alice", "--role", "docs")
 	require.True(t, a.Recording)

@@ -92,7 +92,7 @@ func TestRecordingWhilePolisdAndTheShimAreKilled(t *testing.T) {
 // TestACheckPredictsWhatARoleRefuses: an agent with a role that was learned from a script runs the script without a
 // refusal, and of a script that does more exactly what policy check has named is refused.
 func TestACheckPredictsWhatARoleRefuses(t *testing.T) {
-	d := startDaemon(t, options{config: "[locks]\nhold = \"close\"\n[roles.record]\npolicy = \"record\"\n"})
+	d := startDaemon(t, options{config: "[locks]\nhold = \"close\"\ntemp_files = false\n[roles.record]\npolicy = \"record\"\n"})
 	d.up()
 	const script = "cat src/a.txt > /dev/null; echo more >> docs/guide.md; mkdir out; echo 1 > out/one; chmod 600 out/one; "
 	const more = script + "cat README.md; echo y > src/b.txt; echo z > out/two; rm main.txt; mv docs/guide.md docs/moved.md; ln -s x linked; mkdir other; truncate -s 0 .gitignore; true"

@@ -56,7 +56,7 @@ func TestTasksOfRunWaitForTheirTurn(t *testing.T) {
 	writeType(d, "scribe", "run = [\"sh\", \"-ec\", \"{prompt}\"]\n")
 	d.up()
 	d.must("run", "scribe", "while ! test -e /tmp/go; do sleep 0.05; done; echo first")
-	require.Contains(t, d.must("run", "scribe", "echo second; exit 2"), "task scribe.2 waits for its turn")
+	require.Contains(t, d.must("run", "scribe", "echo second; exit 2"), "task scribe.2 waits: task scribe.1 runs")
 	f := d.follow("run", "-f", "scribe", "echo third; while ! test -e /tmp/end; do sleep 0.05; done; exit 3")
 	d.eventually("three tasks", func() bool { a, _ := d.agent("scribe"); return a.Task != nil && a.Task.Queued == 2 })
 	_ = d.signal(syscall.SIGKILL)

@@ -34,11 +34,22 @@ func TestTempFilesAreInDirectoriesWithSingleFilesToWrite(t *testing.T) {
 			s, err := Compile(tc.rules)
 			require.NoError(t, err)
 			for _, p := range tc.yes {
-				require.True(t, s.TempFile(p), p)
+				require.True(t, s.TempFile(p, nil), p)
 			}
 			for _, p := range tc.no {
-				require.False(t, s.TempFile(p), p)
+				require.False(t, s.TempFile(p, nil), p)
 			}
 		})
 	}
+}
+
+// A rule that names a directory names what is in it, and nothing beside it: no file becomes that directory.
+func TestADirectoryIsNoFileToBecome(t *testing.T) {
+	s, err := Compile(Rules{Write: []string{"/docs", "src/f"}})
+	require.NoError(t, err)
+	is := func(dir string) func(string) bool { return func(p string) bool { return p == dir } }
+	require.False(t, s.TempFile("new.txt", is("docs")))
+	require.True(t, s.TempFile("new.txt", is("src")), "docs can be a file")
+	require.True(t, s.TempFile("src/new", is("docs")))
+	require.False(t, s.TempFile("src/new", is("src/f")))
 }

@@ -111,6 +111,18 @@ func (t *Table) Absent(path string) bool {
 	return unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == 0
 }
 
+// Directory reports whether a path is a directory; false without a table.
+func (t *Table) Directory(path string) bool {
+	if t == nil {
+		return false
+	}
+	fd, err := openAt(t.root, path, unix.O_PATH|unix.O_DIRECTORY)
+	if err != nil {
+		return false
+	}
+	return unix.Close(fd) == nil
+}
+
 // Known returns what the table has of a path without looking at the file. live is false if the file is gone, and may
 // be used by programs yet.
 func (t *Table) Known(path string) (of string, live, ok bool) {

@@ -150,7 +150,7 @@ func (u *tempUse) link(name fusefs.Target, of []fusefs.Target, v *verdicts) (ok 
 // tempFile reports whether a file of this path can be a temporary one: the rules allow it, and no branch has the path.
 // What git checks out is no temporary file.
 func (g *Guard) tempFile(set *policy.Set, path string) bool {
-	return set.TempFile(path) && (g.cfg.Tracked == nil || !g.cfg.Tracked(path))
+	return set.TempFile(path, g.cfg.Temps.Directory) && (g.cfg.Tracked == nil || !g.cfg.Tracked(path))
 }
 
 // beside returns the path of another name in the directory of a path.
@@ -163,8 +163,11 @@ func (g *Guard) readTemp(set *policy.Set, path string, d policy.Decision) policy
 		return d
 	}
 	_, live, _ := g.cfg.Temps.Known(path)
+	if !live && d.Read == policy.Allow {
+		return d
+	}
 	may := g.tempFile(set, path)
-	if !live && (d.Read == policy.Allow || !may) {
+	if !live && !may {
 		return d
 	}
 	f := g.cfg.Temps.Look(path)
@@ -191,7 +194,7 @@ func (g *Guard) tempVerdict(set *policy.Set, path string, s fusefs.CachedVerdict
 	if live {
 		s &^= fusefs.Readable
 	}
-	if !set.TempFile(path) { // without Tracked, which may read a file
+	if !set.TempFile(path, nil) { // without Tracked, which may read a file
 		return s
 	}
 	d := policy.Decision{Read: policy.Allow, Write: policy.Allow}
