@@ -61,7 +61,7 @@ func TestTroubleshooting(t *testing.T) {
 var elsewhere = map[string]string{
 	"a program cannot save a file that a rule names (`perl -i` then leaves it unchanged, and ends with status 0)": "TestWithoutTemporaryFilesSingleFilesAreWrittenInPlace",
 	"a file such as `F.orig` that the agent cannot rename or commit":                                              "TestTemporaryFilesOfAStoppedAgent",
-	"a task waits and does not begin":                                   "TestWhatATaskWaitsForNamesTwoWaysOut",
+	"a task waits and does not begin":                                   "TestStartMakesAnAgentReady",
 	"tasks are `lost` after a reboot":                                   "TestALostTaskIsKeptAndItsFollowersWait",
 	"a dev server shows the old state after a rewind, or an old `.env`": "TestWatchersInAnAgentSeeARewind",
 	"polisd ends at once":                                               "TestTroubleshootingOfTheStart",

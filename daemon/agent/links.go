@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -24,7 +25,8 @@ func (m *Manager) Links(ws *Workspace, box config.Sandbox) ([]outlinks.Link, err
 	ws.links.mu.Lock()
 	defer ws.links.mu.Unlock()
 	if now := m.Now(); now.Sub(ws.links.at) < linksFor && !now.Before(ws.links.at) {
-		return ws.links.links, nil
+		// What was mounted since leads to what agents have.
+		return slices.DeleteFunc(slices.Clone(ws.links.links), func(l outlinks.Link) bool { return box.Has(l.Target, nil) }), nil
 	}
 	dir, err := ws.Recorded().OpenDir()
 	if err != nil {
