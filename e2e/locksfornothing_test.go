@@ -45,7 +45,8 @@ func TestAChangeOfNothingLocksNothing(t *testing.T) {
 				r := d.exec("alice", "sh", "-c", "echo alice >> main.txt")
 				require.NotZero(t, r.code, what)
 				d.sh("bob", "git checkout -q main.txt")
-				d.must("locks", "break", "main.txt")
+				d.ctl("locks", "break", "main.txt") // unless it has ended: the checkout brought the content back
+				require.Empty(t, held(), what)
 			}
 			// An open handle and a mapping keep the lock, whatever they have written so far.
 			for _, script := range []string{
