@@ -82,7 +82,9 @@ func (t *Table) rewrite() error {
 			b = append(append(b, path...), 0)
 		}
 	}
-	_, err = out.Write(b)
+	if _, err = out.Write(b); err == nil {
+		err = out.Sync()
+	}
 	if err == nil {
 		err = unix.Renameat(t.keep, next, t.keep, RecordName)
 	}

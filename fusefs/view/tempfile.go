@@ -163,13 +163,11 @@ func (g *Guard) readTemp(set *policy.Set, path string, d policy.Decision) policy
 		return d
 	}
 	_, live, _ := g.cfg.Temps.Known(path)
-	if !live && d.Read == policy.Allow {
-		return d
-	}
 	may := g.tempFile(set, path)
 	if !live && !may {
 		return d
 	}
+	// The mark of the file decides, not the table: its record can be lost with the machine.
 	f := g.cfg.Temps.Look(path)
 	if f == nil {
 		return d
@@ -189,6 +187,9 @@ func (g *Guard) readTemp(set *policy.Set, path string, d policy.Decision) policy
 func (g *Guard) tempVerdict(set *policy.Set, path string, s fusefs.CachedVerdict) fusefs.CachedVerdict {
 	of, live, ok := g.cfg.Temps.Known(path)
 	if !ok {
+		if set.TempFile(path, nil) {
+			s &^= fusefs.Readable // Read looks at the mark
+		}
 		return s
 	}
 	if live {

@@ -188,6 +188,22 @@ func TestARuleThatAsksAppliesToARenamedFileAlsoAfterARestart(t *testing.T) {
 	require.ErrorIs(t, os.Rename(v.at("src/n"), v.at("src/g")), unix.EACCES)
 	require.ErrorIs(t, os.Remove(v.at("src/n")), unix.EACCES)
 	require.Equal(t, int32(4), v.asked.Load())
+
+	// The record is lost with the machine, the mark of the file is not.
+	v.unmount()
+	removed := 0
+	require.NoError(t, filepath.WalkDir(filepath.Dir(v.back), func(p string, d fs.DirEntry, err error) error {
+		if err == nil && d.Name() == tempfile.RecordName {
+			removed++
+			return os.Remove(p)
+		}
+		return err
+	}))
+	require.Equal(t, 1, removed)
+	v.mount()
+	_, err = os.ReadFile(v.at("src/n"))
+	require.ErrorIs(t, err, unix.EACCES)
+	require.Equal(t, int32(5), v.asked.Load())
 }
 
 // names are those of a directory of the tree below the view, with the content and inode of each file.
