@@ -188,7 +188,7 @@ func (g *Guard) tempVerdict(set *policy.Set, path string, s fusefs.CachedVerdict
 	of, live, ok := g.cfg.Temps.Known(path)
 	if !ok {
 		if set.TempFile(path, nil) {
-			s &^= fusefs.Readable // Read looks at the mark
+			s &^= fusefs.Readable // Read checks the mark
 		}
 		return s
 	}
