@@ -127,6 +127,13 @@ func (d difference) noticed(rows []api.Finding) bool {
 // compare lists the facts in which an agent differs from the owner.
 func compare(owner, agent facts, filters map[string]bool) (out []difference) {
 	add := func(fact, word string, rows ...string) { out = append(out, difference{fact, word, rows}) }
+	// addOf is about a file of the project that git's configuration can name: a sparse checkout may lack it, which the row of that says.
+	addOf := func(file, fact, word, row string) {
+		if _, has := owner.content[file]; !has && agent.content[file] != "" {
+			word, row = "core.sparsecheckout", Sparse
+		}
+		add(fact, word, row)
+	}
 	if owner.author != "" && owner.author != agent.author {
 		add(fmt.Sprintf("author %q, in the agent %q", owner.author, agent.author), "", Identity)
 	}
@@ -134,11 +141,11 @@ func compare(owner, agent facts, filters map[string]bool) (out []difference) {
 		add(fmt.Sprintf("committer %q, in the agent %q", owner.committer, agent.committer), "", Identity)
 	}
 	if !slices.Equal(owner.ignored, agent.ignored) {
-		add(fmt.Sprintf("ignored %q, in the agent %q", owner.ignored, agent.ignored), "", IgnoreFiles)
+		addOf("own-ignore", fmt.Sprintf("ignored %q, in the agent %q", owner.ignored, agent.ignored), "", IgnoreFiles)
 	}
 	for key := range union(owner.attributes, agent.attributes) {
 		if owner.attributes[key] != agent.attributes[key] {
-			add(fmt.Sprintf("attribute %s is %q, in the agent %q", key, owner.attributes[key], agent.attributes[key]), "attr", Attributes)
+			addOf("own-attributes", fmt.Sprintf("attribute %s is %q, in the agent %q", key, owner.attributes[key], agent.attributes[key]), "attr", Attributes)
 		}
 	}
 	for ref := range union(owner.refs, agent.refs) {

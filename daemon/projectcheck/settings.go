@@ -179,7 +179,9 @@ func (c configured) status() api.Finding {
 			keys, without[key] = append(keys, key), "none"
 		}
 	}
-	found := c.differs(keys, c.system, without)
+	agents := maps.Clone(c.system)
+	delete(agents, "core.filemode") // git-init(1) writes it into each new repository, which counts before the system's
+	found := c.differs(keys, agents, without)
 	if len(found) == 0 {
 		return fine(Status, "as in agents")
 	}
