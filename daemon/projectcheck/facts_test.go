@@ -75,7 +75,7 @@ func (s caller) facts(ctx context.Context, tracked []string) (f facts, err error
 	f.author, f.committer = ident("GIT_AUTHOR_IDENT"), ident("GIT_COMMITTER_IDENT")
 	f.ignored = fields(run(strings.Join(candidates, "\x00")+"\x00", "check-ignore", "-z", "--stdin"))
 	f.attributes = map[string]string{}
-	list := fields(run(strings.Join(tracked, "\x00")+"\x00", "check-attr", "-a", "-z", "--stdin"))
+	list := strings.Split(run(strings.Join(tracked, "\x00")+"\x00", "check-attr", "-a", "-z", "--stdin"), "\x00")
 	for i := 0; i+2 < len(list); i += 3 {
 		f.attributes[list[i]+" "+list[i+1]] = list[i+2]
 	}

@@ -57,7 +57,7 @@ func attributes(files []string, err error) api.Finding {
 	if err != nil {
 		found += "; " + err.Error()
 	}
-	return by(partly(Attributes, found, "agents' git does not have the attributes of these files"),
+	return by(partly(Attributes, found, "of your git and that of agents, only one has the attributes of these files"),
 		"what all need belongs into .gitattributes of the project, which you then commit", "cat "+strings.Join(from, " ")+" >> .gitattributes && git add .gitattributes")
 }
 

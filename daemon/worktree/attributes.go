@@ -19,14 +19,18 @@ const maxAttributes = 1 << 20
 
 // AttributesFiles returns the files with attributes (gitattributes(5)) that the git of the project's owner, with this home, reads
 // beside .gitattributes and those of the system: core.attributesFile and info/attributes. Files without attributes are not
-// among them. What cannot be read is listed, with the error.
+// among them. A file that the system configures, which agents read, is one if the owner's git reads another one in its
+// place. What cannot be read is listed, with the error.
 func (p *Project) AttributesFiles(ctx context.Context, home string) (files []string, err error) {
-	file, err := p.attributesFile(ctx, home)
+	file, system, err := p.attributesFile(ctx, home)
 	if err != nil {
 		return nil, err
 	}
+	if system == file {
+		system = ""
+	}
 	var errs []error
-	for _, path := range []string{file, filepath.Join(p.CommonDir(), "info/attributes")} {
+	for _, path := range []string{file, filepath.Join(p.CommonDir(), "info/attributes"), system} {
 		if path == "" {
 			continue
 		}
@@ -42,25 +46,31 @@ func (p *Project) AttributesFiles(ctx context.Context, home string) (files []str
 	return files, errors.Join(errs...)
 }
 
-// attributesFile is the owner's core.attributesFile; "" if there is none.
-func (p *Project) attributesFile(ctx context.Context, home string) (file string, err error) {
+// attributesFile is the owner's core.attributesFile, and that of the system; "" if there is none.
+func (p *Project) attributesFile(ctx context.Context, home string) (file, system string, err error) {
 	set, err := p.OwnersSettings(ctx, home, `^core\.attributesfile$`)
 	if err != nil {
-		return "", err
+		return "", "", err
+	}
+	path := func(value string) string {
+		if rest, ok := strings.CutPrefix(value, "~/"); ok && filepath.IsAbs(home) {
+			value = filepath.Join(home, rest)
+		}
+		if value != "" && !filepath.IsAbs(value) {
+			value = filepath.Join(p.Path, value)
+		}
+		return value
 	}
 	if filepath.IsAbs(home) {
 		file = filepath.Join(home, ".config/git/attributes")
 	}
 	for _, s := range set {
-		file = s.Value
+		file = path(s.Value)
+		if s.Scope == "system" {
+			system = file
+		}
 	}
-	if rest, ok := strings.CutPrefix(file, "~/"); ok && filepath.IsAbs(home) {
-		file = filepath.Join(home, rest)
-	}
-	if file != "" && !filepath.IsAbs(file) {
-		file = filepath.Join(p.Path, file)
-	}
-	return file, nil
+	return file, system, nil
 }
 
 // plainDriver are the names of filters that a pathspec can have (gitglossary(7), attr).
@@ -72,7 +82,7 @@ func (p *Project) Filtered(ctx context.Context, home, driver string) (n int, err
 	if !plainDriver.MatchString(driver) {
 		return 0, fmt.Errorf("the filter %q has an odd name", api.Shorten(driver, 60))
 	}
-	file, err := p.attributesFile(ctx, home)
+	file, _, err := p.attributesFile(ctx, home)
 	if err != nil {
 		return 0, err
 	}
