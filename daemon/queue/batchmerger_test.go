@@ -246,7 +246,7 @@ func (c hooked) Check(context.Context, string, string) (string, error) {
 	return "/logs/x", err
 }
 
-// What ran is recorded with the result: the configuration can be another one when somebody reads it.
+// What ran is recorded with the result: the configuration can be another one when a person reads it.
 func TestAnOutcomeHasTheCommandThatRan(t *testing.T) {
 	for hook, want := range map[string]string{"": "make test", "commit-msg": ""} {
 		l := &BatchMerger{Merges: &history{}, Check: hooked{hook}, Command: "make test"}
