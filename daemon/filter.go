@@ -22,12 +22,30 @@ func (d *Daemon) reading(p api.Policy) (policy.Rules, *policy.Set, error) {
 // also makes git skip withheld files that it tracks.
 func (t worktrees) withhold(ctx context.Context, w *workspace, a *agent.Agent) error {
 	a.Filtered = ""
-	key, err := w.filter.Withhold(ctx, a.Name(), a.Copy().Rules(), t.d.live().Locks.TempNames, a.WS.Root.Published(), coneOf(a.Copy().Sparse), agentIndex{w, a.Name()})
+	now, err := t.coneBeside(ctx, w, a)
+	if err != nil {
+		return err
+	}
+	key, err := w.filter.Withhold(ctx, a.Name(), a.Copy().Rules(), t.d.live().Locks.TempNames, a.WS.Root.Published(), now, agentIndex{w, a.Name()})
 	if err != nil || key == "" {
 		return err
 	}
 	a.Filtered = w.filter.Objects(key)
 	return t.sweepFiltered(ctx, w, "")
+}
+
+// coneBeside returns the cone that an agent's git has now, for patterns that have the withheld files, too; nil: all files. It
+// records the cone, because these patterns replace those of the agent, who may have widened its checkout.
+func (t worktrees) coneBeside(ctx context.Context, w *workspace, a *agent.Agent) (*cone.Cone, error) {
+	made := a.Copy().Sparse
+	if _, set, err := t.d.reading(a.Copy().Rules()); made == nil || err != nil || set.AllReadable() {
+		return coneOf(made), nil //nolint:nilerr // who withholds the files reports it
+	}
+	now := w.git.Cone(ctx, a.Name())
+	if now == nil {
+		return nil, nil //nolint:nilnil // the agent has ended its sparse checkout
+	}
+	return now, t.d.agents.NoteSparse(a.Name(), sparseOf(now))
 }
 
 // agentIndex implements filtered.Index.

@@ -16,10 +16,6 @@ func (w *workspace) newRecorder(name string) *mergeflow.Recorder {
 		InTarget: func(ctx context.Context, commit string) (bool, error) {
 			return w.git.Bare().IsAncestor(ctx, commit, git.Branch(w.agents.Target))
 		},
-		Check: func() string {
-			c := w.d.live()
-			return *c.MergeRules(name).Check
-		},
 		Mode: func() string {
 			c := w.d.live()
 			return *c.MergeRules(name).Rework

@@ -42,7 +42,7 @@ func (h mergeHost) BatchMerger() (*queue.BatchMerger, int) {
 	rules := c.MergeRules(h.w.agents.Name)
 	l := &queue.BatchMerger{Merges: recordedMerges{h.w.merger, h.w.d}, Patience: lockPatience}
 	if *rules.Check != "" || *rules.Hooks {
-		l.Check = h.w.checker(rules)
+		l.Check, l.Command = h.w.checker(rules), *rules.Check
 	}
 	return l, *rules.Batch
 }
@@ -71,7 +71,7 @@ func (m recordedMerges) Advance(ctx context.Context, s merge.Stack, commit strin
 }
 
 func (h mergeHost) Landed(ctx context.Context, o queue.Outcome) (api.QueueOutcome, error) {
-	h.w.signals.Landed(ctx, mergeflow.Result{ID: o.Job.Entry.ID, Agent: o.Job.Entry.Agent, Branch: o.Job.Request.Branch, Commit: o.Result.Commit, Paths: o.Result.Paths, Log: o.Log, Err: o.Err})
+	h.w.signals.Landed(ctx, mergeflow.Result{ID: o.Job.Entry.ID, Agent: o.Job.Entry.Agent, Branch: o.Job.Request.Branch, Commit: o.Result.Commit, Paths: o.Result.Paths, Log: o.Log, Check: o.Check, Err: o.Err})
 	out, err := h.w.d.agents.Landed(ctx, o.Job.Entry, o.Report(), o.Err)
 	if err == nil {
 		h.w.signals.Announce()

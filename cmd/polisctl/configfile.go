@@ -50,9 +50,6 @@ func (e entry) name() string { return strings.TrimPrefix(e.table+"."+e.key, ".")
 // in returns the text of a configuration file with the entry in it.
 func (e entry) in(file, text string) (string, error) {
 	out, err := tomledit.Replace(text, e.table, e.key, e.value)
-	if err == nil {
-		err = tomledit.Differs(text, out, e.table, e.key, e.value)
-	}
 	if err != nil {
 		return "", api.Errorf(api.CodeInvalidConfig, "%s cannot be set in %s: %w", e.name(), file, err).
 			WithHint("write it into the file by hand: %s = %s", e.name(), e.value)

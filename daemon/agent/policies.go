@@ -42,6 +42,19 @@ func (m *Manager) Sparse(name string) *api.Sparse {
 	return nil
 }
 
+// NoteSparse records the sparse checkout that an agent's worktree has now. It saves it only if that is another one.
+func (m *Manager) NoteSparse(name string, s *api.Sparse) error {
+	m.mu.Lock()
+	a, ok := m.agents[name]
+	if !ok || a.Kept.Sparse != nil && slices.Equal(a.Kept.Sparse.Directories, s.Directories) {
+		m.mu.Unlock()
+		return nil
+	}
+	a.Kept.Sparse = s.Clone()
+	m.mu.Unlock()
+	return m.save(a.WS)
+}
+
 // readsAll reports whether a policy certainly withholds no file from reading.
 func readsAll(p api.Policy) bool {
 	set, err := policy.Compile(policy.Rules{Read: p.Read, Write: p.Write, Ask: p.Ask, Deny: p.Deny, Hide: p.Hide})

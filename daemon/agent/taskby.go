@@ -177,7 +177,7 @@ func (m *Manager) retryTask(ctx context.Context, id string, refuse func(*Agent) 
 	if now, err := m.records(a).Get(id); err == nil && now.Interrupted == "" && old.Interrupted != "" {
 		return old, api.Errorf(api.CodeBadState, "lost task %s was retried or dismissed meanwhile", id).WithHint("polisctl tasks %s lists them", a.Name())
 	}
-	t, err := m.assign(ctx, a, retryOf(old, m.Now().UTC()), true, nil)
+	t, err := m.assign(ctx, a, retryOf(old, m.Now().UTC()), api.RunRequest{Queue: true})
 	if err == nil {
 		m.decided(a, id, "it is retried as "+t.ID)
 		t.Waits = m.waitOf(a, t)

@@ -51,11 +51,11 @@ func (m *Manager) giveTask(ctx context.Context, a *Agent, req api.RunRequest) (a
 			return api.Task{}, err
 		}
 	}
-	return m.assign(ctx, a, api.Task{Agent: a.Name(), Prompt: req.Prompt, Command: []string{}, Time: m.Now().UTC(), Model: req.Model, Continue: req.Continue, Commit: req.Commit || m.config().Roles[k.Role].AutoCommit && !k.ReadOnly}, req.Queue, req.Env)
+	return m.assign(ctx, a, api.Task{Agent: a.Name(), Prompt: req.Prompt, Command: []string{}, Time: m.Now().UTC(), Model: req.Model, Continue: req.Continue, Commit: req.Commit || m.config().Roles[k.Role].AutoCommit && !k.ReadOnly}, req)
 }
 
-// assign begins a task, or keeps it until its turn. env is for this task only. a.op is held.
-func (m *Manager) assign(ctx context.Context, a *Agent, t api.Task, queue bool, env map[string]string) (api.Task, error) {
+// assign begins a task, or keeps it until its turn. Of how, it reads Queue, Unasked and Env. a.op is held.
+func (m *Manager) assign(ctx context.Context, a *Agent, t api.Task, how api.RunRequest) (api.Task, error) {
 	waiting, err := m.records(a).In(api.TaskQueued)
 	if err != nil {
 		return t, err
@@ -66,8 +66,8 @@ func (m *Manager) assign(ctx context.Context, a *Agent, t api.Task, queue bool, 
 		}
 	}
 	st := a.status(m)
-	if queue && (st == api.StatusRunning || len(waiting) > 0) {
-		if len(env) > 0 {
+	if how.Queue && (st == api.StatusRunning || len(waiting) > 0 || how.Unasked && len(m.holding(a)) > 0) {
+		if len(how.Env) > 0 {
 			// They would be stored with the task, whose record every user can read.
 			return t, api.Errorf(api.CodeBadState, "agent %s is at work: a task that waits cannot have variables of its own", a.Name()).
 				WithHint("polisctl agents set %s --env NAME gives them to the agent, or give the task when it is idle", a.Name())
@@ -77,7 +77,7 @@ func (m *Manager) assign(ctx context.Context, a *Agent, t api.Task, queue bool, 
 	if err := permit(a.Name(), st, verbRun); err != nil {
 		return api.Task{}, err
 	}
-	return m.begin(ctx, a, t, env)
+	return m.begin(ctx, a, t, how.Env)
 }
 
 // queueTask keeps a task until its turn. a.op is held.

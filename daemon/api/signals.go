@@ -49,6 +49,9 @@ type MergeSignal struct {
 	Published MergeSignalState `json:"published,omitempty"`
 }
 
+// DetailHook is the detail of a CHECK_FAILED that names the git hook of the project which refused, before the check command.
+const DetailHook = "hook"
+
 // How a failed merge is reworked: [merge] rework.
 const (
 	ReworkNone  = "none"

@@ -16,6 +16,8 @@ type RunRequest struct {
 	Commit bool `json:"commit,omitempty"`
 	// Env are variables for this task. They are kept nowhere, so that it cannot wait.
 	Env map[string]string `json:"env,omitempty"`
+	// Unasked: no person gives the task now, so that it waits behind a lost one, as those in the queue do. Only polisd sets it.
+	Unasked bool `json:"-"`
 }
 
 // SendRequest types a text into what an agent runs; Enter follows, unless NoEnter.

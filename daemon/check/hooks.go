@@ -98,6 +98,17 @@ done
 rm -rf .git "$p"
 `
 
+// refusedBy returns the hook whose refusal ends the output of a check; "" if it ends otherwise.
+func refusedBy(output string) string {
+	lines := strings.Split(strings.TrimRight(output, "\n"), "\n")
+	for _, name := range mergeHooks {
+		if lines[len(lines)-1] == "the git hook "+name+" refuses the merge" {
+			return name
+		}
+	}
+	return ""
+}
+
 // files writes the files of the hooks, and links to the scripts of a manager in the tree. It returns the path for git.
 func (h *Hooks) files(w *writer, found *wire.GitHooks) string {
 	files, err := h.Source.Files(found)

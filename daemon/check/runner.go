@@ -99,17 +99,27 @@ func (c *Runner) Check(ctx context.Context, commit, label string) (log string, e
 		return fail(err)
 	}
 	if why := job.Failure("the check", spec, res); why != "" {
-		return log, failed(log, why)
+		return log, c.failed(log, why, res.ExitCode)
 	}
 	return log, nil
 }
 
 // failed is the error of a check that fails, with the end of its output. Package queue knows whose it is, and adds the
 // hint.
-func failed(log, why string) error {
+func (c *Runner) failed(log, why string, exit int) error {
+	output, hook := job.Tail(log), ""
+	if c.Hooks != nil && exit == 1 {
+		hook = refusedBy(output)
+	}
+	if hook != "" {
+		why = "the git hook " + hook + " of the project refuses the merge"
+	}
 	e := api.Errorf(api.CodeCheckFailed, "%s", why).With("log", log)
-	if output := job.Tail(log); output != "" {
+	if output != "" {
 		e = e.With("output", output)
+	}
+	if hook != "" {
+		e = e.With(api.DetailHook, hook)
 	}
 	return e
 }

@@ -92,6 +92,38 @@ func TestTheTaskOfAConflictHasNoOutput(t *testing.T) {
 	require.NotContains(t, as.tasks["a-rework"][0], "check")
 }
 
+// The prompt says what ran, and what is known of the output.
+func TestThePromptSaysWhatTheCheckRan(t *testing.T) {
+	for name, c := range map[string]struct {
+		command, log string
+		output       string
+		err          error
+		want, not    []string
+	}{
+		"a command that printed nothing": {"make test", "/l", "", nil, []string{"The check command:\n    make test\n", "The check printed nothing.\n"}, []string{"kept"}},
+		"output that is gone":            {"make test", "/l", "", errors.New("no file"), []string{"    make test\n", "not kept any more"}, []string{"printed nothing", "```"}},
+		"only hooks":                     {"", "/l", "a secret\n", nil, []string{"Only git hooks of the project ran, and no check command.\n", "  | a secret\n"}, []string{"The check command"}},
+		"nothing":                        {"make test", "", "", nil, []string{"No command and no git hook ran.\n"}, []string{"make test", "printed", "kept", "output"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, as, _ := failed(t, api.ReworkNew)
+			w.Book = &Book{}
+			w.Book.Sync([]api.QueueEntry{entry("a", "a.1")}, "main", now)
+			w.Book.Checked("a.1", c.command, c.log)
+			w.Book.Landed("a.1", api.QueueOutcome{Code: api.CodeCheckFailed, Message: "it failed"}, false, api.ReworkNew, prompt, now)
+			w.Output = func(string) (string, error) { return c.output, c.err }
+			w.Due(t.Context())
+			got := as.tasks["a-rework"][0]
+			for _, text := range c.want {
+				require.Contains(t, got, text)
+			}
+			for _, text := range c.not {
+				require.NotContains(t, got, text)
+			}
+		})
+	}
+}
+
 // Whatever a check printed, no line of it can be taken for one of the prompt.
 func TestNoLineOfOutputIsAPartOfThePrompt(t *testing.T) {
 	require.Contains(t, Output("a", ""), "printed nothing")

@@ -18,9 +18,7 @@ type Recorder struct {
 	// InTarget reports whether the target branch has a commit.
 	InTarget func(ctx context.Context, commit string) (bool, error)
 	// Mode returns [merge] rework as it is configured now.
-	Mode func() string
-	// Check returns the check command as it is configured now; "" if only git hooks are checked.
-	Check   func() string
+	Mode    func() string
 	Publish func(api.Event)
 	Log     *slog.Logger
 	Now     func() time.Time
@@ -36,6 +34,7 @@ type Result struct {
 	Commit string // of the merge
 	Paths  []string
 	Log    string // file with the output of the check; "" if there was none
+	Check  string // the command of the check; "" if only git hooks ran
 	Err    error  // nil: it was merged
 }
 
@@ -52,7 +51,7 @@ func (r *Recorder) Landed(ctx context.Context, res Result) {
 			r.Log.Error("merge not found in the target", "agent", res.Agent, "op", "merge", "path", res.Commit, "err", err)
 		}
 	}
-	r.Book.Checked(res.ID, r.Check(), res.Log)
+	r.Book.Checked(res.ID, res.Check, res.Log)
 	r.Book.Landed(res.ID, out, verified, r.Mode(), func(s api.MergeSignal) string { return Prompt(s, res.Branch) }, r.Now())
 }
 

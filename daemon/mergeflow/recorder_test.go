@@ -29,7 +29,7 @@ func TestResultsAreRecordedAndPublishedOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var events []api.Event
-			r := &Recorder{Workspace: "w", Book: &Book{}, Mode: func() string { return api.ReworkOffer }, Check: func() string { return "make test" }, Publish: func(e api.Event) { events = append(events, e) }, Log: slog.New(slog.DiscardHandler), Now: time.Now,
+			r := &Recorder{Workspace: "w", Book: &Book{}, Mode: func() string { return api.ReworkOffer }, Publish: func(e api.Event) { events = append(events, e) }, Log: slog.New(slog.DiscardHandler), Now: time.Now,
 				InTarget: func(_ context.Context, commit string) (bool, error) {
 					require.Equal(t, "c", commit)
 					if errors.Is(c.inTarget, errNot) {
@@ -42,7 +42,7 @@ func TestResultsAreRecordedAndPublishedOnce(t *testing.T) {
 			r.Book.Sync([]api.QueueEntry{e}, "main", time.Now())
 			r.Announce()
 			require.Len(t, events, 1)
-			c.res.ID, c.res.Agent, c.res.Branch, c.res.Log = e.ID, "alice", "agent/alice", "/logs/x.log"
+			c.res.ID, c.res.Agent, c.res.Branch, c.res.Log, c.res.Check = e.ID, "alice", "agent/alice", "/logs/x.log", "make test"
 			r.Landed(t.Context(), c.res)
 			got := r.Book.Signals()[0]
 			require.Equal(t, c.state, got.State)

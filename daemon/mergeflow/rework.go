@@ -64,7 +64,7 @@ func (w *Reworker) Begin(ctx context.Context, agent string, same bool) (api.Merg
 	r.State, r.Same, r.Error = api.ReworkWanted, same, ""
 	w.Book.SetRework(s.ID, r)
 	s.Rework = &r
-	return w.start(ctx, s)
+	return w.start(ctx, s, true)
 }
 
 // Due starts the reworks that the configuration wants, and those that an earlier polisd began.
@@ -73,15 +73,16 @@ func (w *Reworker) Due(ctx context.Context) {
 		if ctx.Err() != nil || w.Halted() {
 			return
 		}
-		if _, err := w.start(ctx, s); err != nil {
+		if _, err := w.start(ctx, s, false); err != nil {
 			w.Log.Warn("rework of a merge not started", "workspace", w.Workspace, "agent", s.Agent, "op", "rework", "err", err)
 		}
 	}
 }
 
 // start gives a task to an agent, once: the agent is recorded before it is added, and its task is
-// recognised by the prompt. One that cannot be started is offered again.
-func (w *Reworker) start(ctx context.Context, s api.MergeSignal) (api.MergeSignal, error) {
+// recognised by the prompt. One that cannot be started is offered again. asked: a person wants it now; else the task waits
+// behind a lost one of the agent.
+func (w *Reworker) start(ctx context.Context, s api.MergeSignal, asked bool) (api.MergeSignal, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, reworkTime)
@@ -130,7 +131,7 @@ func (w *Reworker) start(ctx context.Context, s api.MergeSignal) (api.MergeSigna
 			}
 		}
 		var t api.Task
-		t, err = w.Agents.Run(ctx, r.Agent, api.RunRequest{Prompt: r.Prompt + r.Output, Queue: true})
+		t, err = w.Agents.Run(ctx, r.Agent, api.RunRequest{Prompt: r.Prompt + r.Output, Queue: true, Unasked: !asked})
 		given = t.ID
 	}
 	if err != nil {
@@ -159,6 +160,7 @@ func (w *Reworker) output(s api.MergeSignal, agent string) string {
 	text, err := w.Output(s.Log)
 	if err != nil {
 		w.Log.Warn("output of a check not read", "workspace", w.Workspace, "agent", s.Agent, "op", "rework", "err", err)
+		return NoOutput()
 	}
 	return Output(s.Agent, text)
 }

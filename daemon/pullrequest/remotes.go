@@ -32,15 +32,38 @@ func (p *pull) remotes(ctx context.Context, kind forge.Kind) error {
 	if kind != forge.Unknown {
 		p.from.Kind, p.into.Kind = kind, kind
 	}
-	// Its own configuration defines how this checkout reaches remotes.
-	out, err := p.ask(ctx, "config", "--local", "--null", "--get-regexp", `^(http|credential|core\.sshcommand)(\.|$)`)
-	if _, none := git.ExitCode(err); err != nil && !none {
-		return api.Errorf(api.CodeInternal, "read the project's configuration: %w", err)
+	return p.reach(ctx)
+}
+
+// reach finds how the checkout reaches remotes: by the project's own configuration, and by what the owner's includes under a
+// condition that holds there, as includeIf "gitdir:". The rest of the owner's counts anyway.
+func (p *pull) reach(ctx context.Context) error {
+	const pattern = `^(http|credential|core\.sshcommand|ssh\.variant)(\.|$)`
+	list, err := p.project.OwnersSettings(ctx, p.ownOfProject().Home, pattern)
+	if err != nil {
+		return api.Errorf(api.CodeInternal, "%w", err)
 	}
-	for _, entry := range git.SplitNUL([]byte(out)) {
-		if key, value, ok := strings.Cut(entry, "\n"); ok {
-			p.push.Config = append(p.push.Config, key+"="+value)
+	out, err := p.push.Repo.Do(ctx, git.Cmd{Args: []string{"config", "--null", "--get-regexp", pattern}, Own: p.own})
+	if _, none := git.ExitCode(err); err != nil && !none {
+		return api.Errorf(api.CodeInternal, "read the owner's configuration: %w", err)
+	}
+	anyway := map[string]int{}
+	for _, entry := range git.SplitNUL(out) {
+		anyway[entry]++
+	}
+	for _, s := range list {
+		entry := s.Key + "\n" + s.Value
+		if s.Bare {
+			entry = s.Key
 		}
+		if s.Scope != "local" && s.Scope != "worktree" && anyway[entry] > 0 {
+			anyway[entry]--
+			continue
+		}
+		if s.Bare {
+			s.Value = "true"
+		}
+		p.push.Config = append(p.push.Config, s.Key+"="+s.Value)
 	}
 	return nil
 }

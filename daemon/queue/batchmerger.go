@@ -48,6 +48,7 @@ type Outcome struct {
 	Job    Job
 	Result merge.Result // the merge
 	Log    string       // file with the output of the check
+	Check  string       // the command of the check; "" if only git hooks ran
 	Err    error
 	// Project and Note are about the user's checkout.
 	Project, Note string
@@ -72,6 +73,8 @@ func (o Outcome) Report() api.QueueOutcome {
 type BatchMerger struct {
 	Merges Merges
 	Check  Checker // nil: no check
+	// Command is what Check runs; "" if that is only git hooks.
+	Command string
 	// Patience is how long the lock is requested again while it is not available.
 	Patience time.Duration
 	// Pause waits before attempt number try+1, after another change of the target; merge.Backoff
@@ -130,7 +133,7 @@ func (l *BatchMerger) Land(ctx context.Context, jobs []Job) []Outcome {
 			}
 			moved, try = true, 0
 			for i := range good[:v.pass] {
-				good[i].Log = v.passed
+				good[i].Log, good[i].Check = v.passed, l.Command
 			}
 			done = append(done, good[:v.pass]...)
 		}
@@ -140,7 +143,7 @@ func (l *BatchMerger) Land(ctx context.Context, jobs []Job) []Outcome {
 				blamed = blamed[:1]
 			}
 			for _, o := range blamed {
-				done = append(done, Outcome{Job: o.Job, Log: v.log, Err: explained(v.err, v.log, o.Job.Entry.Agent)})
+				done = append(done, Outcome{Job: o.Job, Log: v.log, Check: l.ran(v.err), Err: explained(v.err, v.log, o.Job.Entry.Agent)})
 			}
 			if api.CodeOf(v.err) != api.CodeCheckFailed {
 				done = append(done, bad...)
@@ -160,6 +163,14 @@ func (l *BatchMerger) Land(ctx context.Context, jobs []Job) []Outcome {
 		l.along(context.WithoutCancel(ctx), done)
 	}
 	return done
+}
+
+// ran is the command of a check that ended with an error; "" if a git hook refused before it.
+func (l *BatchMerger) ran(err error) string {
+	if api.AsError(err).Details[api.DetailHook] != nil {
+		return ""
+	}
+	return l.Command
 }
 
 // explained adds to the error of a check that failed where its output is.

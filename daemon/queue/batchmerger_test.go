@@ -234,3 +234,30 @@ func TestAFailedOutcomeHasNoCommit(t *testing.T) {
 	o.Err = errors.New("git")
 	require.Equal(t, []string{"a"}, o.Report().Paths)
 }
+
+// hooked is a check that fails, by a hook or by its command.
+type hooked struct{ hook string }
+
+func (c hooked) Check(context.Context, string, string) (string, error) {
+	err := api.Errorf(api.CodeCheckFailed, "no")
+	if c.hook != "" {
+		err = err.With(api.DetailHook, c.hook)
+	}
+	return "/logs/x", err
+}
+
+// What ran is recorded with the result: the configuration can be another one when a person reads it.
+func TestAnOutcomeHasTheCommandThatRan(t *testing.T) {
+	for hook, want := range map[string]string{"": "make test", "commit-msg": ""} {
+		l := &BatchMerger{Merges: &history{}, Check: hooked{hook}, Command: "make test"}
+		done := l.Land(t.Context(), []Job{{Entry: api.QueueEntry{Agent: "a"}, Request: merge.Request{Branch: "a"}}})
+		require.Len(t, done, 1)
+		require.Equal(t, []string{"/logs/x", want}, []string{done[0].Log, done[0].Check})
+		require.Error(t, done[0].Err)
+	}
+	h := &history{}
+	l := &BatchMerger{Merges: h, Check: h, Command: "make test"}
+	done := l.Land(t.Context(), []Job{{Entry: api.QueueEntry{Agent: "a"}, Request: merge.Request{Branch: "a"}}})
+	require.NoError(t, done[0].Err)
+	require.Equal(t, "make test", done[0].Check)
+}

@@ -57,9 +57,13 @@ func (b *Broker) reach(ctx context.Context, p *worktree.Project, r Remote) (acce
 			return access{}, done, api.Errorf(api.CodeForbidden, "remote %s is reached by ssh with the keys of uid %d, and polis runs git here as uid %d", r.Name, p.Owner.UID, uid).
 				WithHint("an https remote works, or a project that does not belong to root")
 		}
-		return access{config: []string{"remote.polis.url=" + r.full}, env: []string{"HOME=" + b.Home(uid)}}, done, nil
+		a := access{config: []string{"remote.polis.url=" + r.full}, env: []string{"HOME=" + b.Home(uid)}}
+		return a, done, b.owners(ctx, p, &a, `^(core\.sshcommand|ssh\.variant)$`)
 	}
 	a := access{config: []string{"remote.polis.url=" + r.URL}}
+	if err := b.owners(ctx, p, &a, `^http\.`); err != nil {
+		return access{}, done, err
+	}
 	name, password := u.User.Username(), ""
 	if u.User != nil {
 		password, _ = u.User.Password()
@@ -70,9 +74,36 @@ func (b *Broker) reach(ctx context.Context, p *worktree.Project, r Remote) (acce
 	if password != "" {
 		a.config = append(a.config, "credential."+u.Scheme+"://"+u.Host+".helper="+helper)
 		a.env = []string{"POLIS_GIT_USER=" + name, "POLIS_GIT_PASSWORD=" + password}
-		a.secrets = []string{password, url.QueryEscape(password)}
+		a.secrets = append(a.secrets, password, url.QueryEscape(password))
 	}
 	return a, done, nil
+}
+
+// owners adds what the owner of the project has configured there to reach remotes, also in files that are included under a
+// condition on the project. It is read as the owner, and used only if git runs as that user: commands of it run then.
+func (b *Broker) owners(ctx context.Context, p *worktree.Project, a *access, pattern string) error {
+	if b.Workspace.Bare().Runner.UID != p.Owner.UID {
+		return nil
+	}
+	home := b.Home(p.Owner.UID)
+	list, err := p.OwnersSettings(ctx, home, pattern)
+	if err != nil {
+		return api.Errorf(api.CodeWorkspaceInvalid, "%w", err)
+	}
+	for _, s := range list {
+		value := s.Value
+		if s.Bare {
+			value = "true"
+		}
+		switch rest, ok := strings.CutPrefix(value, "~/"); {
+		case ok && strings.HasPrefix(s.Key, "http.") && filepath.IsAbs(home): // git has no home there
+			value = filepath.Join(home, rest)
+		case strings.HasSuffix(s.Key, ".extraheader"), strings.HasSuffix(s.Key, ".proxy"):
+			a.secrets = append(a.secrets, value)
+		}
+		a.config = append(a.config, s.Key+"="+value)
+	}
+	return nil
 }
 
 // fill queries the helpers that the project's owner has configured. Without an answer the remote

@@ -60,7 +60,7 @@ type Tree struct {
 	Changes func(ctx context.Context, since string) (Changes, error)
 	Note    func(ctx context.Context, paths []string) error
 	// Skip makes git of a sparse checkout expect those of the files away for which of is true, that are missing, and that an
-	// earlier index marks so. index writes that. May be nil: the agent has all files.
+	// earlier index marks so. index writes that; nil: none was saved. May be nil: the agent has all files.
 	Skip func(ctx context.Context, of func(path string) bool, index func(io.Writer) error) error
 	// Index opens the index of the agent's git: fs.ErrNotExist if there is none. May be nil.
 	Index func() (Index, error)

@@ -136,14 +136,17 @@ func (r *restorer) skip(ctx context.Context, tree Tree) error {
 	r.t.mu.Lock()
 	text := r.t.records[r.id].Index
 	r.t.mu.Unlock()
-	if tree.Skip == nil || text == "" {
+	if tree.Skip == nil {
 		return nil
+	}
+	restored := func(path string) bool { return snapshot.Within(path, r.req.Paths) }
+	if text == "" {
+		return tree.Skip(ctx, restored, nil)
 	}
 	h, err := cas.Parse(text)
 	if err != nil {
 		return corrupt(r.id, err)
 	}
-	restored := func(path string) bool { return snapshot.Within(path, r.req.Paths) }
 	return tree.Skip(ctx, restored, func(to io.Writer) error { _, err := r.t.objects.Copy(to, h); return err })
 }
 

@@ -121,3 +121,15 @@ func (w *Workspace) giveDir(root *os.Root, name string) error {
 	}
 	return errors.Join(w.giveFile(dir), dir.Close())
 }
+
+// writeAdmin makes a file in an agent's part of the git directory, which must not exist.
+func (w *Workspace) writeAdmin(admin *os.Root, name string, fill func(io.Writer) error) error {
+	f, err := admin.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	if err = errors.Join(fill(f), w.giveFile(f), f.Close()); err != nil {
+		return errors.Join(err, admin.Remove(name))
+	}
+	return nil
+}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"slices"
 	"strings"
 
@@ -170,7 +169,8 @@ func (w *Workspace) MayMove(ctx context.Context, agent, commit, merged string) e
 }
 
 // MoveRefs brings HEAD, the index and the refs of an agent to where want has them. index is the content of the index;
-// nil: one that has HEAD. Only refs that are the agent's own now are moved, and others stay, as does its
+// nil, or one that git
+// does not read any more: one that has HEAD. Only refs that are the agent's own now are moved, and others stay, as does its
 // stash. The agent must be still, and have its view invalidated. After an error nothing has moved.
 func (w *Workspace) MoveRefs(ctx context.Context, agent, branch string, owned []string, want Refs, index func(io.Writer) error) (err error) {
 	now, err := w.Refs(ctx, agent, branch, owned)
@@ -217,6 +217,9 @@ func (w *Workspace) MoveRefs(ctx context.Context, agent, branch string, owned []
 			return fmt.Errorf("write the index: %w", err)
 		}
 		defer admin.Remove(lock) //nolint:errcheck // renamed, if all went well
+		if !w.completeIndex(ctx, agent, lock) {
+			index = nil
+		}
 	}
 	if err := w.writeAdmin(admin, head, func(to io.Writer) error { _, err := io.WriteString(to, want.Head+"\n"); return err }); err != nil {
 		return fmt.Errorf("write HEAD: %w", err)
@@ -231,8 +234,13 @@ func (w *Workspace) MoveRefs(ctx context.Context, agent, branch string, owned []
 	if index != nil {
 		return admin.Rename(lock, "index")
 	}
+	if err := admin.Remove(lock); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	if commit := want.Commit(); commit != "" {
-		_, err = w.Bare().Do(ctx, w.cmd(agent, View{}, "", "read-tree", commit))
+		if _, err = w.Bare().Do(ctx, w.cmd(agent, View{}, "", "read-tree", commit)); err == nil {
+			err = w.SkipMissing(ctx, agent, func(string) bool { return true }, nil)
+		}
 	}
 	return err
 }
@@ -278,16 +286,4 @@ func (w *Workspace) unfinished(agent string) (string, error) {
 	}
 	defer root.Close()
 	return unfinishedIn(root)
-}
-
-// writeAdmin makes a file in an agent's part of the git directory, which must not exist.
-func (w *Workspace) writeAdmin(admin *os.Root, name string, fill func(io.Writer) error) error {
-	f, err := admin.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
-	if err != nil {
-		return err
-	}
-	if err = errors.Join(fill(f), w.giveFile(f), f.Close()); err != nil {
-		return errors.Join(err, admin.Remove(name))
-	}
-	return nil
 }

@@ -49,6 +49,8 @@ func (w *Workspace) cmd(agent string, v View, index string, args ...string) git.
 		Args: args, GitDir: w.admin(agent), CommonDir: w.bareDir(), WorkTree: w.tree(agent), Index: index,
 		// Not the worktree: git would follow a .git that it finds there.
 		Dir: w.bareDir(),
+		// Git would write the shared part of an agent's split index into its git directory, which can be one for this command.
+		Config: []string{"core.splitIndex=false"},
 	}
 	with := w.of(agent)
 	c.Objects, c.Alternates = with.Objects, with.Alternates

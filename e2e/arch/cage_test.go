@@ -16,6 +16,7 @@ import (
 // git command of the daemon runs in a cage.
 var lifts = map[string]string{
 	"daemon/pullrequest/remotes.go ask Own":             "the project's own configuration, as its owner, read for that person's push",
+	"daemon/pullrequest/remotes.go reach Own":           "the configuration of the person who pushes, as the push has it",
 	"daemon/forge/push.go run Own":                      "push and ls-remote for the person who asked, in the shared repository",
 	"daemon/remote/transfer.go run Remote":              "push of the shared repository; its configuration is root's",
 	"daemon/remote/transfer.go fetch Remote":            "fetch of the internal repository, which no agent writes",

@@ -8,20 +8,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"polis/daemon/walk"
 )
 
-const (
-	// maxSize is the size of the largest file that is changed, in bytes.
-	maxSize = 1 << 20
-	// lockTime bounds how long another program that changes the configuration is waited for.
-	lockTime = 10 * time.Second
-	lockPoll = 20 * time.Millisecond
-)
+// maxSize is the size of the largest file that is changed, in bytes.
+const maxSize = 1 << 20
 
 var (
 	// ErrForeign reports that the file is in a directory that another user can write.
@@ -73,10 +67,12 @@ func (f File) Edit(ctx context.Context, change func(text string) (string, error)
 	if err != nil {
 		return err
 	}
-	defer o.dir.Close() // with its lock
-	if err := lock(ctx, o.dir); err != nil {
+	defer o.dir.Close()
+	unlock, err := o.lock(ctx)
+	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, unlock()) }()
 	if err := o.read(); err != nil {
 		return err
 	}
@@ -125,7 +121,7 @@ func (f File) open() (*opened, error) {
 		if o.dir, err = walk.Own(filepath.Dir(path), 0); err != nil {
 			return nil, err
 		}
-		defer o.dir.Close() // a lock needs another one than O_PATH
+		defer o.dir.Close() // what is written needs another one than O_PATH
 		o.dir, err = os.Open(walk.Path(o.dir, "."))
 	} else {
 		o.dir, err = os.Open(filepath.Dir(path))
@@ -134,25 +130,6 @@ func (f File) open() (*opened, error) {
 		return nil, err
 	}
 	return o, nil
-}
-
-// lock takes the lock of the directory, which ends with its descriptor.
-func lock(ctx context.Context, dir *os.File) error {
-	ctx, cancel := context.WithTimeout(ctx, lockTime)
-	defer cancel()
-	tick := time.NewTicker(lockPoll)
-	defer tick.Stop()
-	for {
-		err := unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
-			return err
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return ErrBusy
-		}
-	}
 }
 
 func (o *opened) read() error {

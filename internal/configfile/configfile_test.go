@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"polis/daemon/asuser"
 	"polis/internal/need"
 )
 
@@ -127,12 +128,64 @@ func TestNoUpdateIsLost(t *testing.T) {
 
 func TestAnotherHolderOfTheLockIsReported(t *testing.T) {
 	dir := t.TempDir()
-	d, err := os.Open(dir)
+	f, err := os.OpenFile(filepath.Join(dir, ".polisd.toml.lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	require.NoError(t, err)
-	defer d.Close()
-	require.NoError(t, unix.Flock(int(d.Fd()), unix.LOCK_EX))
+	defer f.Close()
+	require.NoError(t, unix.Flock(int(f.Fd()), unix.LOCK_EX))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	err = File{Path: filepath.Join(dir, "polisd.toml"), Check: good}.Edit(ctx, func(string) (string, error) { return "x", nil })
-	require.ErrorIs(t, err, ErrBusy)
+	edit := func(ctx context.Context) error {
+		return File{Path: filepath.Join(dir, "polisd.toml"), Check: good}.Edit(ctx, func(string) (string, error) { return "x", nil })
+	}
+	require.ErrorIs(t, edit(ctx), ErrBusy)
+	require.FileExists(t, f.Name())
+	// What a crash left is no holder, and is gone after the change.
+	require.NoError(t, f.Close())
+	require.NoError(t, edit(t.Context()))
+	require.NoFileExists(t, f.Name())
+	require.NoError(t, unix.Mkfifo(f.Name(), 0o600))
+	require.ErrorIs(t, edit(t.Context()), fs.ErrInvalid)
+}
+
+// Another user can open the directory and the configuration, and hold their locks: that is in nobody's way. It cannot open
+// the file whose lock counts.
+func TestNoOtherUserHoldsTheLock(t *testing.T) {
+	need.Root(t)
+	dir := t.TempDir()
+	for d := dir; d != "/" && d != os.TempDir(); d = filepath.Dir(d) {
+		require.NoError(t, os.Chmod(d, 0o755))
+	}
+	path := filepath.Join(dir, "polisd.toml")
+	put(t, path, "a", 0o644)
+	require.NoError(t, asuser.Do(65534, 65534, func() error {
+		for _, name := range []string{dir, path} {
+			f, err := os.Open(name)
+			if err != nil {
+				return err
+			}
+			t.Cleanup(func() { f.Close() })
+			if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	var there []string
+	require.NoError(t, File{Path: path, Check: good}.Edit(t.Context(), func(text string) (string, error) {
+		list, err := os.ReadDir(dir)
+		require.NoError(t, err)
+		for _, e := range list {
+			there = append(there, e.Name())
+		}
+		for _, flags := range []int{os.O_RDONLY, os.O_WRONLY} {
+			require.ErrorIs(t, asuser.Do(65534, 65534, func() error {
+				_, err := os.OpenFile(filepath.Join(dir, ".polisd.toml.lock"), flags, 0)
+				return err
+			}), fs.ErrPermission)
+		}
+		return text + "b", nil
+	}))
+	require.Equal(t, []string{".polisd.toml.lock", "polisd.toml"}, there)
+	require.Equal(t, "ab", get(t, path))
+	require.NoFileExists(t, filepath.Join(dir, ".polisd.toml.lock"))
 }

@@ -8,17 +8,24 @@ import (
 )
 
 // Replace is Set for a key that the file may have already: the value is replaced then, also one of several lines, and the
-// comment behind it stays. A key that is set as a table, or by dotted keys below it, is refused with ErrSet.
+// comment behind it stays. A key that is set as a table, or by dotted keys below it, is refused with ErrSet. The result has
+// that value and everything else as it was; text in which that is not done by changing one line is refused.
 func Replace(text, table, key, value string) (string, error) {
 	out, err := Set(text, table, key, value)
-	if !errors.Is(err, ErrSet) {
-		return out, err
+	if errors.Is(err, ErrSet) {
+		begin, end, found := find(text, table, key)
+		if !found {
+			return "", fmt.Errorf("%s %w, by keys or a table below it", strings.TrimPrefix(table+"."+key, "."), ErrSet)
+		}
+		out, err = text[:begin]+value+text[end:], nil
 	}
-	begin, end, found := find(text, table, key)
-	if !found {
-		return "", fmt.Errorf("%s %w, by keys or a table below it", strings.TrimPrefix(table+"."+key, "."), ErrSet)
+	if err != nil {
+		return "", err
 	}
-	return text[:begin] + value + text[end:], nil
+	if err := Differs(text, out, table, key, value); err != nil {
+		return "", err
+	}
+	return out, nil
 }
 
 // assignment is the begin of a line that sets a bare or quoted key.

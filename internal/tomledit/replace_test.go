@@ -2,6 +2,7 @@ package tomledit
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -71,18 +72,84 @@ func TestDiffersRefusesAnotherChange(t *testing.T) {
 	require.Error(t, Differs(before, before, "m", "b", "2 2"))
 }
 
-// FuzzReplace: a result is the file with the value, or an error.
+// FuzzReplace: the result is the file with the value and all else as it was, also comments and the order of lines, or there
+// is an error.
 func FuzzReplace(f *testing.F) {
-	f.Add("a = 1\n[m]\nk = [\n1]\n", "m", "2")
-	f.Add("[m]\nk = \"\\\"\" # x", "m", "'y'")
+	for _, text := range []string{
+		"a = 1\n[m]\nk = [\n1]\n", "[m]\nk = \"\\\"\" # x", "k = 1\n[m]\n#k = 2\n[m.n]\nk = 3 # y\n", "[m]\r\nk = { a = 1 }\r\nb = 2\r\n",
+		"[[m]]\nk = 1\n", "x = [\n[m],\n]\n", "[ m ] # c\n'k' = 'a#' # z\n", "[\"m\"]\nk = 1\n[n]\n", "[m]\nk.a = 1\n", "[m]\nb = 1\n\n\n", "",
+	} {
+		for _, table := range []string{"", "m", "m.n"} {
+			for _, value := range []string{"2", "'y'", "[\n1, # ]\n]", "\"#\"", "1 # c", "1\nz = 2"} {
+				f.Add(text, table, value)
+			}
+		}
+	}
 	f.Fuzz(func(t *testing.T, text, table, value string) {
-		var v map[string]any
-		if _, err := toml.Decode(text, &v); err != nil || header.FindString("["+table+"]") == "" {
+		was := map[string]any{}
+		if len(text) > 1000 || len(value) > 200 {
+			t.Skip() // what is compared takes the square of the time
+		}
+		if _, err := toml.Decode(text, &was); err != nil || table != "" && header.FindString("["+table+"]") == "" {
 			t.Skip()
 		}
-		if out, err := Replace(text, table, "k", value); err == nil && Differs(text, out, table, "k", value) == nil {
-			_, err := toml.Decode(out, &v)
-			require.NoError(t, err)
+		out, err := Replace(text, table, "k", value)
+		if err != nil {
+			return
+		}
+		require.NoError(t, Differs(text, out, table, "k", value), "%q", out)
+		want, _, err := Get("v = "+value, "", "v")
+		require.NoError(t, err)
+		got, ok, err := Get(out, table, "k")
+		require.NoError(t, err)
+		require.True(t, ok)
+		require.True(t, reflect.DeepEqual(want, got) || fmt.Sprint(want) == fmt.Sprint(got), "%v, not %v", got, want) // NaN
+		old, set, err := Get(text, table, "k")
+		require.NoError(t, err)
+		if set {
+			require.True(t, onlyValue(text, out, value, old), "%q became %q", text, out)
+		} else {
+			require.True(t, onlyLine(text, out, table, "k = "+value), "%q became %q", text, out)
 		}
 	})
+}
+
+// onlyValue reports whether out is text with value in the place of the old one, and nothing else.
+func onlyValue(text, out, value string, old any) bool {
+	for at := 0; at+len(value) <= len(out); at++ {
+		before, after := out[:at], out[at+len(value):]
+		if !strings.HasPrefix(out[at:], value) || len(before)+len(after) > len(text) || !strings.HasPrefix(text, before) || !strings.HasSuffix(text, after) {
+			continue
+		}
+		// A comment behind the old value would hide the bracket.
+		v, _, err := Get("v = ["+text[len(before):len(text)-len(after)]+"]", "", "v")
+		if list, ok := v.([]any); err == nil && ok && len(list) == 1 && fmt.Sprint(list[0]) == fmt.Sprint(old) {
+			return true
+		}
+		if list, ok := v.([]map[string]any); err == nil && ok && len(list) == 1 && fmt.Sprint(list[0]) == fmt.Sprint(old) {
+			return true
+		}
+	}
+	return false
+}
+
+// onlyLine reports whether out is text with one more line, or with the line in the place of one that has the key in a comment.
+func onlyLine(text, out, table, line string) bool {
+	if out == strings.TrimRight(text, "\n")+"\n\n["+table+"]\n"+line+"\n" {
+		return true
+	}
+	for at := 0; ; {
+		before, rest := text[:at], text[at:]
+		if out == before+line+"\n"+rest || rest == "" && out == strings.TrimSuffix(before, "\n")+"\n"+line {
+			return true
+		}
+		this, after, more := strings.Cut(rest, "\n")
+		if strings.HasPrefix(this, "#k") && out == before+line+strings.TrimPrefix(rest, this) {
+			return true
+		}
+		if !more {
+			return out == text+"\n"+line
+		}
+		at = len(text) - len(after)
+	}
 }
