@@ -133,6 +133,8 @@ type mutation struct {
 	publish func(ctx context.Context, c Caller, t []Target) syscall.Errno
 	// temp, if set, gets the ticket if it is a Temporary, before do.
 	temp *tempTicket
+	// names, if set, gets from do which files get names, and lose them.
+	names *openNames
 	// do is the I/O, under the name lock.
 	do func() syscall.Errno
 	// done, if set, is called when do has succeeded, under the name lock.
@@ -201,6 +203,7 @@ func (fs *FS) tryChange(ctx context.Context, c Caller, m *mutation) (tk Ticket, 
 	}
 	w := fs.watchMove(m, targets)
 	defer w.end()
+	defer m.names.end()
 	tk, errno = fs.guard.Write(ctx, c, m.op, targets...)
 	if errno == 0 && tk == nil {
 		errno = syscall.EACCES // a nil ticket without an error is treated as a denial
@@ -258,13 +261,7 @@ func (fs *FS) tryChange(ctx context.Context, c Caller, m *mutation) (tk Ticket, 
 	}
 	errno = m.do()
 	if done = errno == 0; done {
-		fs.noteMade(m.op, targets)
-		if t, ok := tk.(Temporary); ok {
-			t.Settled()
-		}
-		if m.done != nil {
-			m.done(targets)
-		}
+		tk = fs.changed(m, targets, tk)
 	}
 	return tk, errno, false
 }
