@@ -110,6 +110,17 @@ func (t *Table) Absent(path string) bool {
 	return unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == 0
 }
 
+// At reports whether a path is another name of a file.
+func (t *Table) At(f *File, path string) bool {
+	fd, err := openAt(t.root, path, unix.O_PATH)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	return unix.Fstat(fd, &st) == nil && st.Dev == f.dev && st.Ino == f.ino
+}
+
 // Directory reports whether a path is a directory; false without a table.
 func (t *Table) Directory(path string) bool {
 	if t == nil {

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"slices"
 	"strings"
 	"sync"
 
@@ -72,7 +73,9 @@ func (g *Guard) temporary(c fusefs.Caller, op fusefs.Op, targets []fusefs.Target
 	case fusefs.OpLink:
 		ok, reason = u.link(targets[0], targets[1:], &again)
 	case fusefs.OpUnlink, fusefs.OpOpenWrite, fusefs.OpSetattr, fusefs.OpFallocate, fusefs.OpCopyRange, fusefs.OpSetxattr, fusefs.OpRemovexattr, fusefs.OpIoctl:
-		ok = u.existing(targets, &again)
+		if ok = u.existing(targets, &again); ok && op != fusefs.OpUnlink && !u.allNames(targets) {
+			ok, reason = false, otherNames
+		}
 	}
 	if !ok {
 		u.close()
@@ -91,6 +94,21 @@ func (u *tempUse) existing(targets []fusefs.Target, v *verdicts) bool {
 		}
 	}
 	return len(u.old) > 0 && v.bad == nil
+}
+
+// allNames takes the leases of the other names of what changes, and reports whether they are known. The file system
+// calls with the names that it knows: after a restart, that of a file to which a temporary file was linked can be missing.
+func (u *tempUse) allNames(targets []fusefs.Target) bool {
+	f, names := u.old[0], uint64(len(targets))
+	if f.Links <= names {
+		return true
+	}
+	other := fusefs.Target{Path: beside(f.Path, f.Of)}
+	if f.Of == "" || slices.Contains(targets, other) || !u.g.cfg.Temps.At(f, other.Path) {
+		return false
+	}
+	u.leased = append(u.leased, other)
+	return f.Links <= names+1
 }
 
 // take adds a name if it is that of a temporary file, and decides about the file that was renamed to it.
@@ -114,6 +132,7 @@ const (
 	onlyBeside     = "a file can be renamed to a temporary name only in its own directory (" + tempKey + ")"
 	notAsked       = "a file that a rule asks about cannot be renamed to a temporary name (" + tempKey + ")"
 	notExchanged   = "a temporary file cannot be exchanged with another (" + tempKey + ")"
+	otherNames     = "a temporary file that has another name can only be changed by that (" + tempKey + ")"
 	onlyLinked     = "a temporary file can only be linked to a file of its directory that the rules let you write (" + tempKey + ")"
 )
 
