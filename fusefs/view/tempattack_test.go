@@ -92,6 +92,11 @@ func (a *attack) stat(name string) (unix.Stat_t, bool) {
 	return st, err == nil
 }
 
+// temp reports whether a new file of a name is a temporary one.
+func (a *attack) temp(name string) bool {
+	return slices.Contains(tempName, name) || a.Policy().Decide(a.top+"src/"+name, false).Write != policy.Allow
+}
+
 // learn works out by whose rules each inode is read.
 func (a *attack) learn() {
 	now := map[uint64][]string{}
@@ -101,10 +106,11 @@ func (a *attack) learn() {
 			delete(a.aside, name)
 			continue
 		}
-		if slices.Contains(tempName, name) {
-			if name = a.aside[name]; name == "" {
-				continue
-			}
+		switch of := a.aside[name]; {
+		case of != "":
+			name = of
+		case slices.Contains(tempName, name):
+			continue
 		}
 		now[st.Ino] = append(now[st.Ino], name)
 	}
@@ -113,15 +119,16 @@ func (a *attack) learn() {
 	}
 }
 
-// saw checks what a program has read.
-func (a *attack) saw(how string, content []byte) {
+// saw checks what a program has read. A file that was open before a rule asked about it is read on.
+func (a *attack) saw(how string, content []byte, was bool) {
 	for ino, token := range a.token {
 		if !strings.Contains(string(content), token) {
 			continue
 		}
 		may := false
 		for _, name := range a.names[ino] {
-			may = may || a.Policy().DecideThrough(a.top+"src/"+name, false).Read == policy.Allow
+			d := a.Policy().DecideThrough(a.top+"src/"+name, false).Read
+			may = may || d == policy.Allow || was && d == policy.Ask
 		}
 		if !may {
 			a.t.Fatalf("%s has read %q: the rules forbid %v", how, token, a.names[ino])
@@ -138,6 +145,13 @@ func (a *attack) held() map[string]string {
 			continue
 		}
 		st, ok := a.stat(name)
+		f := a.table.Look(path)
+		if f != nil {
+			f.Close()
+		}
+		if a.temp(name) && (f != nil || !ok) {
+			continue // temporary files take no lease
+		}
 		if !ok {
 			out[name] = "nothing"
 			continue
@@ -227,7 +241,7 @@ func (a *attack) step() {
 	case "read file":
 		b := make([]byte, 100)
 		n, _ := file.ReadAt(b, 0)
-		a.saw("an open file", b[:n])
+		a.saw("an open file", b[:n], true)
 	case "again file":
 		opened(os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", file.Fd()), flags, 0))
 	case "link file":
@@ -238,7 +252,7 @@ func (a *attack) step() {
 		if f, err := os.Open(a.path(one)); err == nil {
 			b, _ := io.ReadAll(f)
 			require.NoError(a.t, f.Close())
-			a.saw(one, b)
+			a.saw(one, b, false)
 		}
 	case "take":
 		a.lock.take(a.top+"src/"+one, slices.Contains(direct, one))
@@ -246,6 +260,11 @@ func (a *attack) step() {
 		a.lock.take(a.top+"src/"+one, false)
 	case "rules":
 		a.swap(a.rules())
+		for _, name := range direct {
+			if !a.temp(name) {
+				delete(a.aside, name) // an ordinary file
+			}
+		}
 	case "restart":
 		if rapid.IntRange(0, 3).Draw(a.t, "rarely") > 0 {
 			return
@@ -273,10 +292,10 @@ func (a *attack) rename(op, one, two string) {
 	if moved := strings.HasPrefix(op, "rename") || op == "noreplace" || op == "exchange" || op == "link"; !moved || one == two || !was || !is || st.Ino != now.Ino {
 		return
 	}
-	if slices.Contains(tempName, two) && (slices.Contains(direct, one) || a.aside[one] != "") {
+	if a.temp(two) && (!slices.Contains(tempName, one) || a.aside[one] != "") {
 		a.aside[two] = of
 	}
-	if op == "link" && slices.Contains(tempName, one) {
+	if op == "link" && a.temp(one) {
 		a.aside[one] = two
 	}
 }
