@@ -199,8 +199,8 @@ func (a *attack) rules() policy.Rules {
 }
 
 func (a *attack) step() {
-	ops := []string{"open", "open", "create", "tmpfile", "write file", "read file", "truncate file", "chmod file", "again file", "link file", "close",
-		"read", "rename", "rename", "rename", "link", "unlink", "exchange", "noreplace", "truncate", "chmod", "xattr", "rules", "take", "give", "restart"}
+	ops := []string{"open", "open", "create", "tmpfile", "truncate file", "chmod file", "again file", "link file", "close",
+		"rename", "rename", "rename", "link", "unlink", "exchange", "noreplace", "truncate", "chmod", "xattr", "rules", "take", "give", "restart"}
 	op := rapid.SampledFrom(ops).Draw(a.t, "op")
 	one, two := a.name("a"), a.name("b")
 	var file *os.File
@@ -214,8 +214,7 @@ func (a *attack) step() {
 		}
 	}
 	a.fresh++
-	text := fmt.Sprintf("w%04d", a.fresh)
-	flags := rapid.SampledFrom([]int{os.O_RDONLY, os.O_RDWR, os.O_WRONLY, os.O_RDWR | os.O_TRUNC}).Draw(a.t, "flags")
+	flags := rapid.SampledFrom([]int{os.O_RDONLY, os.O_RDWR, os.O_WRONLY}).Draw(a.t, "flags")
 	opened := func(f *os.File, err error) {
 		switch {
 		case err != nil:
@@ -232,32 +231,20 @@ func (a *attack) step() {
 		opened(os.OpenFile(a.path(one), os.O_RDWR|os.O_CREATE, 0o644))
 	case "tmpfile":
 		opened(os.OpenFile(filepath.Dir(a.path(one)), os.O_RDWR|unix.O_TMPFILE, 0o644))
-	case "write file":
-		_, _ = file.WriteAt([]byte(text), 0)
 	case "truncate file":
-		_ = file.Truncate(3)
+		_ = file.Truncate(200 + int64(a.fresh))
 	case "chmod file":
 		_ = file.Chmod(0o600 + os.FileMode(a.fresh%8))
-	case "read file":
-		b := make([]byte, 100)
-		n, _ := file.ReadAt(b, 0)
-		a.saw("an open file", b[:n], true)
 	case "again file":
 		opened(os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", file.Fd()), flags, 0))
 	case "link file":
 		_ = unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", file.Fd()), unix.AT_FDCWD, a.path(one), unix.AT_SYMLINK_FOLLOW)
 	case "close":
 		require.NoError(a.t, file.Close())
-	case "read":
-		if f, err := os.Open(a.path(one)); err == nil {
-			b, _ := io.ReadAll(f)
-			require.NoError(a.t, f.Close())
-			a.saw(one, b, false)
-		}
-	case "take":
-		a.lock.take(a.top+"src/"+one, slices.Contains(direct, one))
-	case "give":
-		a.lock.take(a.top+"src/"+one, false)
+	case "truncate":
+		_ = os.Truncate(a.path(one), 200+int64(a.fresh))
+	case "take", "give":
+		a.lock.take(a.top+"src/"+rapid.SampledFrom([]string{"f", "g"}).Draw(a.t, "leased"), op == "take")
 	case "rules":
 		a.swap(a.rules())
 		for _, name := range direct {
@@ -277,6 +264,29 @@ func (a *attack) step() {
 		}
 	default:
 		a.rename(op, one, two)
+	}
+}
+
+// probe reads and writes by each name and open file.
+func (a *attack) probe() {
+	for _, f := range a.open {
+		b := make([]byte, 100)
+		n, _ := f.ReadAt(b, 0)
+		a.saw("an open file", b[:n], true)
+		a.fresh++
+		_, _ = f.WriteAt([]byte(fmt.Sprintf("w%04d", a.fresh)), 0)
+	}
+	for _, name := range append(slices.Clone(direct), tempName...) {
+		if f, err := os.Open(a.path(name)); err == nil {
+			b, _ := io.ReadAll(f)
+			require.NoError(a.t, f.Close())
+			a.saw(name, b, false)
+		}
+		if f, err := os.OpenFile(a.path(name), os.O_WRONLY, 0); err == nil {
+			a.fresh++
+			_, _ = f.WriteAt([]byte(fmt.Sprintf("w%04d", a.fresh)), 0)
+			require.NoError(a.t, f.Close())
+		}
 	}
 }
 
@@ -332,6 +342,7 @@ func TestNoOrderOfOperationsGetsPastRulesAndLeases(t *testing.T) {
 			before := a.held()
 			a.step()
 			a.learn()
+			a.probe()
 			for name, was := range a.held() {
 				if b, ok := before[name]; ok && was != b {
 					rt.Fatalf("%s has changed without its lease: %s, was %s", name, was, b)
