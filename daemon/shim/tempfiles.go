@@ -34,7 +34,7 @@ func (s *Shim) openTempFiles(vc *view.Config, ig *ignore.Matcher, root *os.File)
 	return nil
 }
 
-// tempRecordDir opens the directory of the record of temporary files, and makes it if somebody has removed it.
+// tempRecordDir opens the directory of the record of temporary files, and makes it if it was removed.
 func (s *Shim) tempRecordDir() (int, error) {
 	if err := private.Dir(s.logDir()); err != nil {
 		return -1, err

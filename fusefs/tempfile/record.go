@@ -115,8 +115,8 @@ func (t *Table) note(path string) error {
 	return nil
 }
 
-// follow reports whether the directory of the record is another one, and uses that from now on: somebody has removed
-// or moved the former one.
+// follow reports whether the directory of the record is another one, and uses that from now on: it was removed
+// or moved.
 func (t *Table) follow() (moved bool, err error) {
 	fd, err := t.reopen()
 	if err != nil {
