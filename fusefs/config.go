@@ -101,6 +101,7 @@ type FS struct {
 	cacheable CacheableGuard // the guard, if its answers may be remembered
 	hider     HiddenRefuser
 	mover     Mover // the guard, if it lists what is in a directory that moves
+	nameless  UnlinkedGuard
 	moves     moves
 	keeper    Keeper // the guard, if it says what the kernel may keep
 	writeOnce WriteOnce
@@ -170,6 +171,7 @@ func New(cfg Config) (*FS, error) {
 		identity: backing.CurrentIdentity()}
 	fs.cacheable, _ = cfg.Guard.(CacheableGuard)
 	fs.mover, _ = cfg.Guard.(Mover)
+	fs.nameless, _ = cfg.Guard.(UnlinkedGuard)
 	fs.hider, _ = cfg.Guard.(HiddenRefuser)
 	fs.keeper, _ = cfg.Guard.(Keeper)
 	fs.writeOnce, _ = cfg.Guard.(WriteOnce)

@@ -174,9 +174,9 @@ func (fs *FS) Link(cancel request, in *fuse.LinkIn, name string, out *fuse.Entry
 	if n.IsDir() || fs.waitedFor(n.Kind(), name) {
 		return fuse.EPERM
 	}
-	temp := &tempTicket{}
+	temp, names := &tempTicket{}, &openNames{}
 	m, done := fs.sharing(n, mutation{
-		op: OpLink, exclusive: parent.CopyUp(), temp: temp,
+		op: OpLink, exclusive: parent.CopyUp(), temp: temp, names: names,
 		targets: func() ([]Target, syscall.Errno) {
 			t := []Target{{Path: fs.tree.Child(parent, name)}}
 			for _, p := range fs.tree.SomePaths(n, inode.FewNames) {
@@ -190,7 +190,10 @@ func (fs *FS) Link(cancel request, in *fuse.LinkIn, name string, out *fuse.Entry
 		publish: func(ctx context.Context, c Caller, t []Target) syscall.Errno {
 			return fs.publish(ctx, c, n, fs.tree.Path(n), t[0].Path)
 		},
-		do: func() syscall.Errno { return fs.link(n, parent, name, temp, out) },
+		do: func() syscall.Errno {
+			names.got(n, fs.tree.Child(parent, name))
+			return fs.link(n, parent, name, temp, out)
+		},
 	})
 	defer done()
 	return status(fs.revalidated(fs.change(cancel, &in.InHeader, m), parent))

@@ -88,6 +88,12 @@ func (fs *FS) gateRead(ctx context.Context, c Caller, op Op, n *inode.Node) (str
 // be read.
 func (fs *FS) firstReadable(ctx context.Context, c Caller, op Op, n *inode.Node, paths []string) (string, syscall.Errno) {
 	errno := syscall.ENOENT
+	if rules, ok := fs.unlinked(n); ok {
+		if rules == "" {
+			return paths[0], 0
+		}
+		return paths[0], fs.guard.Read(ctx, c, op, rules)
+	}
 	for _, p := range paths {
 		if !fs.guard.Visible(p, n.IsDir()) {
 			continue
@@ -102,7 +108,7 @@ func (fs *FS) firstReadable(ctx context.Context, c Caller, op Op, n *inode.Node,
 // recall caches the guard's verdict on an object: that it may be read, if the guard allows it
 // under one of its first names. The name lock is held.
 func (fs *FS) recall(n *inode.Node) {
-	if fs.cacheable == nil {
+	if _, unlinked := fs.unlinked(n); unlinked || fs.cacheable == nil {
 		return
 	}
 	edits := fs.tree.Edits()
@@ -133,6 +139,8 @@ type mutation struct {
 	publish func(ctx context.Context, c Caller, t []Target) syscall.Errno
 	// temp, if set, gets the ticket if it is a Temporary, before do.
 	temp *tempTicket
+	// names, if set, gets from do which files get names, and lose them.
+	names *openNames
 	// do is the I/O, under the name lock.
 	do func() syscall.Errno
 	// done, if set, is called when do has succeeded, under the name lock.
@@ -201,6 +209,7 @@ func (fs *FS) tryChange(ctx context.Context, c Caller, m *mutation) (tk Ticket, 
 	}
 	w := fs.watchMove(m, targets)
 	defer w.end()
+	defer m.names.end()
 	tk, errno = fs.guard.Write(ctx, c, m.op, targets...)
 	if errno == 0 && tk == nil {
 		errno = syscall.EACCES // a nil ticket without an error is treated as a denial
@@ -258,42 +267,7 @@ func (fs *FS) tryChange(ctx context.Context, c Caller, m *mutation) (tk Ticket, 
 	}
 	errno = m.do()
 	if done = errno == 0; done {
-		fs.noteMade(m.op, targets)
-		if t, ok := tk.(Temporary); ok {
-			t.Settled()
-		}
-		if m.done != nil {
-			m.done(targets)
-		}
+		tk = fs.changed(m, targets, tk)
 	}
 	return tk, errno, false
-}
-
-// named computes the names of a mutation under the name lock. The number is the count of
-// edits at which they hold.
-func (fs *FS) named(targets func() ([]Target, syscall.Errno)) ([]Target, uint64, syscall.Errno) {
-	fs.tree.Names.RLock()
-	defer fs.tree.Names.RUnlock()
-	edits := fs.tree.Edits()
-	t, e := targets()
-	return t, edits, e
-}
-
-// self is the targets function of a change to an object itself: all its names.
-func (fs *FS) self(n *inode.Node) func() ([]Target, syscall.Errno) {
-	return func() ([]Target, syscall.Errno) {
-		paths := fs.tree.Paths(n)
-		out := make([]Target, len(paths))
-		for i, p := range paths {
-			out[i] = Target{Path: p, Dir: n.IsDir()}
-		}
-		return out, 0
-	}
-}
-
-// entry is the targets function of a change to one name of a directory.
-func (fs *FS) entry(parent *inode.Node, name string, dir bool) func() ([]Target, syscall.Errno) {
-	return func() ([]Target, syscall.Errno) {
-		return []Target{{Path: fs.tree.Child(parent, name), Dir: dir}}, 0
-	}
 }

@@ -59,6 +59,8 @@ type Target struct {
 	// Whiteout is true if the object is a whiteout: for an overlay above the view, nothing. It is
 	// set for names that are removed or renamed, and only in a view with Config.Work.
 	Whiteout bool
+	// Unlinked is true if the object has no name any more, and Path is from an UnlinkedGuard or was its last one.
+	Unlinked bool
 }
 
 // Ticket is what a permitted mutation holds: the lease stays busy until
@@ -78,6 +80,13 @@ type Failer interface{ Failed() }
 // once with a descriptor of it, before Done and before any other process can know
 // that the create has succeeded. It must not block.
 type Maker interface{ Made(fd int) }
+
+// UnlinkedGuard is a Guard that knows some files which programs have open and which have no name any more.
+type UnlinkedGuard interface {
+	// Unlinked returns the path by whose rules such a file is read and changed; "" is by none. path was its last name,
+	// fd is a descriptor of it (O_PATH or better). ok is false if its last name decides. It must not block.
+	Unlinked(path string, fd int) (rules string, ok bool)
+}
 
 // HiddenRefuser is a Guard that counts the refusals of changes of names that are not Visible. HiddenRefused is
 // called before the operation is answered with ENOENT. It must not block.

@@ -32,15 +32,20 @@ func (fs *FS) remove(cancel request, h *fuse.InHeader, op Op, name string, flags
 	if fs.echoOf(h) != nil {
 		return status(fs.echoRemove(parent, name, flags != 0))
 	}
+	names := &openNames{}
 	return status(fs.revalidated(fs.change(cancel, h, mutation{
-		op: op, exclusive: true, always: fs.upper(), targets: fs.leaving(parent, name, flags != 0),
+		op: op, exclusive: true, names: names, always: fs.upper(), targets: fs.leaving(parent, name, flags != 0),
 		do: func() syscall.Errno {
 			p, e := fs.layers.At(parent, name)
 			if e != 0 {
 				return e
 			}
 			defer fs.layers.Put(p.Dir)
-			return fs.removeAt(parent, name, p, flags)
+			n, path := fs.tree.At(parent, name), fs.tree.Child(parent, name)
+			if e = fs.removeAt(parent, name, p, flags); e == 0 {
+				names.lost(n, path)
+			}
+			return e
 		},
 	}), parent))
 }

@@ -35,7 +35,7 @@ func (fs *FS) Rename(cancel request, in *fuse.RenameIn, oldName, newName string)
 		return status(syscall.ESTALE)
 	}
 	r := &renaming{fs: fs, Move: overlay.Move{OldParent: op, NewParent: np, OldName: oldName, NewName: newName, Flags: in.Flags}}
-	m := mutation{op: OpRename, exclusive: true, temp: &r.temp, always: fs.layers.Merges() || fs.upper(), targets: r.targets, publish: r.publish, do: r.do}
+	m := mutation{op: OpRename, exclusive: true, temp: &r.temp, names: &r.names, always: fs.layers.Merges() || fs.upper(), targets: r.targets, publish: r.publish, do: r.do}
 	if fs.layers.Merges() {
 		r.Over = r.forgetLower
 	}
@@ -48,7 +48,8 @@ func (fs *FS) Rename(cancel request, in *fuse.RenameIn, oldName, newName string)
 type renaming struct {
 	fs *FS
 	overlay.Move
-	temp tempTicket
+	temp  tempTicket
+	names openNames
 	// shown are the objects the guard was shown by Publish: what is moved
 	// must still be them. dirs has those of them that were directories.
 	shown [2]*inode.Key
@@ -219,6 +220,7 @@ func (r *renaming) do() syscall.Errno {
 		fs.unpin(over)
 		return backing.Errno(err)
 	}
+	r.moved()
 	if r.Exchange() {
 		fs.tree.Exchanged(r.OldParent, r.OldName, r.NewParent, r.NewName)
 		fs.rekeep(r.OldParent, r.OldName)
@@ -236,6 +238,19 @@ func (r *renaming) do() syscall.Errno {
 	fs.none.Cut(r.NewParent.ID, r.NewName)
 	fs.rekeep(r.NewParent, r.NewName)
 	return 0
+}
+
+// moved records which files have other names now. The tree has the old ones yet.
+func (r *renaming) moved() {
+	tree := r.fs.tree
+	from, to := tree.Child(r.OldParent, r.OldName), tree.Child(r.NewParent, r.NewName)
+	a, b := tree.At(r.OldParent, r.OldName), tree.At(r.NewParent, r.NewName)
+	r.names.lost(a, from)
+	r.names.lost(b, to)
+	r.names.got(a, to)
+	if r.Exchange() {
+		r.names.got(b, from)
+	}
 }
 
 // forgetLower records that the object at the new name, which is in the lower root only,

@@ -39,6 +39,12 @@ func (fs *FS) forbidden(n *inode.Node, write bool) bool {
 		return false
 	}
 	paths := fs.tree.Paths(n)
+	if rules, ok := fs.unlinked(n); ok {
+		if rules == "" {
+			return false
+		}
+		paths = []string{rules}
+	}
 	no := func(path string) bool {
 		s := fs.cacheable.CachedVerdict(path, n.IsDir())
 		return write && s&Unwritable != 0 || !write && s&Unreadable != 0

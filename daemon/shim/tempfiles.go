@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"polis/daemon/private"
 	"polis/fusefs/ignore"
 	"polis/fusefs/policy"
 	"polis/fusefs/tempfile"
@@ -17,31 +18,39 @@ import (
 // maxKeptNamed bounds the paths in one line of the log.
 const maxKeptNamed = 20
 
-// openTempFiles lets the agent make temporary files. Without git the tree is not the agent's own, and others would
-// read them.
+// openTempFiles lets the agent make temporary files, if it may. Without git the tree is not the agent's own, and others
+// would read them. What an agent has renamed aside is read by the rules of its former name also if it can make none.
 func (s *Shim) openTempFiles(vc *view.Config, ig *ignore.Matcher, root *os.File) error {
 	sp := s.Spec
-	if !sp.TempFiles || !sp.Git || sp.ReadOnly {
+	if !sp.Git {
 		return nil
 	}
-	logs, err := openDir(s.logDir())
-	if err != nil {
-		return err
-	}
-	defer logs.Close()
-	t, err := tempfile.Open(int(root.Fd()), int(logs.Fd()))
+	t, err := tempfile.Open(int(root.Fd()), s.tempRecordDir)
 	if err != nil {
 		return err
 	}
 	s.onClose("temporary files", func(context.Context) error { return t.Close() })
-	vc.Temps, vc.Tracked = t, ig.Others
+	vc.Temps, vc.NoTemps, vc.Tracked = t, !sp.TempFiles || sp.ReadOnly, ig.Others
 	return nil
+}
+
+// tempRecordDir opens the directory of the record of temporary files, and makes it if it was removed.
+func (s *Shim) tempRecordDir() (int, error) {
+	if err := private.Dir(s.logDir()); err != nil {
+		return -1, err
+	}
+	dir, err := openDir(s.logDir())
+	if err != nil {
+		return -1, err
+	}
+	defer dir.Close()
+	return unix.FcntlInt(dir.Fd(), unix.F_DUPFD_CLOEXEC, 3)
 }
 
 // sweepTempFiles has the temporary files that programs have left removed when the agent has stopped: the view is
 // unmounted then.
 func (s *Shim) sweepTempFiles(v *views, t *tempfile.Table) {
-	if t == nil {
+	if t == nil || !s.Spec.TempFiles || s.Spec.ReadOnly {
 		return
 	}
 	s.onClose("leftover temporary files", func(ctx context.Context) error {

@@ -15,6 +15,7 @@ type Handle struct {
 
 	// Guarded by Inode.mu, with the inode's list.
 	ticket     Ticket
+	names      []nameTicket // of names that the file has got since
 	next, prev *Handle
 	ended      bool // released: the ticket may be another's
 }
@@ -27,13 +28,12 @@ func (i *Inode) Hold(h *Handle, tk Ticket) {
 	h.ticket = tk
 }
 
-// Lost reports whether the lease the file was opened under is not held any more: its
-// ticket has a method Valid, which returns false.
+// Lost reports whether the lease the file was opened under, or that of a name that it has got since, is not held any
+// more: its ticket has a method Valid, which returns false.
 func (i *Inode) Lost(h *Handle) bool {
 	i.mu.Lock()
-	tk := h.ticket
-	i.mu.Unlock()
-	return invalid(tk)
+	defer i.mu.Unlock()
+	return h.lost()
 }
 
 func invalid(tk Ticket) bool {
@@ -41,12 +41,15 @@ func invalid(tk Ticket) bool {
 	return ok && !v.Valid()
 }
 
-// Close closes the descriptor and gives the ticket back. The handle is in no list.
+// Close closes the descriptor and gives the tickets back. The handle is in no list.
 func (h *Handle) Close() {
 	if h.FD >= 0 {
 		backing.Close(h.FD)
 	}
 	if h.ticket != nil {
 		h.ticket.Done()
+	}
+	for _, n := range h.names {
+		n.ticket.Done()
 	}
 }

@@ -119,7 +119,7 @@ func (i *Inode) Passthrough() bool {
 func (i *Inode) Direct(h *Handle) (direct, lost bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.mode == passthrough && !h.ended, !h.ended && invalid(h.ticket)
+	return i.mode == passthrough && !h.ended, !h.ended && h.lost()
 }
 
 // Invalidate makes the next open stat the file again.

@@ -43,6 +43,8 @@ type File struct {
 	// Of is the name of the file that was renamed to it; "" if there was none.
 	Of string
 
+	// Links is the number of its names.
+	Links    uint64
 	dev, ino uint64
 }
 
@@ -79,6 +81,29 @@ func set(fd int, path, of string, fresh bool) error {
 	return nil
 }
 
+// Marked reads the mark of the file behind a descriptor (O_PATH or better). ok is false if the file has none of this path.
+func Marked(fd int, path string) (of string, ok bool) {
+	buf := make([]byte, maxMark+1)
+	n, err := unix.Getxattr(procPath(fd), Attribute, buf)
+	if err != nil {
+		return "", false
+	}
+	return ParseMark(path, buf[:n])
+}
+
+// ClearNamed is Clear for a file that has a name yet. The mark of one that has none stays: programs that have it open use
+// it as a temporary file.
+func ClearNamed(fd int) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return fmt.Errorf("remove the mark of a temporary file: %w", err)
+	}
+	if st.Nlink == 0 {
+		return nil
+	}
+	return Clear(fd)
+}
+
 // Clear removes the mark. A file without one is no error.
 func Clear(fd int) error {
 	if err := unix.Removexattr(procPath(fd), Attribute); err != nil && !errors.Is(err, unix.ENODATA) {
@@ -106,13 +131,10 @@ func look(root int, path string) *File {
 	f := &File{FD: fd, Path: path}
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG {
-		f.dev, f.ino = st.Dev, st.Ino
-		buf := make([]byte, maxMark+1)
-		if n, err := unix.Getxattr(procPath(fd), Attribute, buf); err == nil {
-			var ok bool
-			if f.Of, ok = ParseMark(path, buf[:n]); ok {
-				return f
-			}
+		f.dev, f.ino, f.Links = st.Dev, st.Ino, uint64(st.Nlink)
+		var ok bool
+		if f.Of, ok = Marked(fd, path); ok {
+			return f
 		}
 	}
 	f.Close()

@@ -39,7 +39,7 @@ func (t *Table) read() error {
 		return fmt.Errorf("read the record of temporary files: %w", err)
 	}
 	for _, path := range parseRecord(b) {
-		if _, known := t.files[path]; known || t.live == Max {
+		if _, known := t.files[path]; known || len(t.files) == Max {
 			continue
 		}
 		if f := look(t.root, path); f != nil {
@@ -77,10 +77,8 @@ func (t *Table) rewrite() error {
 	}
 	out := os.NewFile(uintptr(fd), next)
 	var b []byte
-	for path, e := range t.files {
-		if !e.gone {
-			b = append(append(b, path...), 0)
-		}
+	for path := range t.files {
+		b = append(append(b, path...), 0)
 	}
 	if _, err = out.Write(b); err == nil {
 		err = out.Sync()
@@ -92,8 +90,53 @@ func (t *Table) rewrite() error {
 		return errors.Join(fmt.Errorf("write the record of temporary files: %w", err), out.Close())
 	}
 	if t.out != nil {
-		err = t.out.Close()
+		_ = t.out.Close() // it is replaced
 	}
-	t.out, t.lines = out, t.live
-	return err
+	t.out, t.lines = out, len(t.files)
+	return nil
+}
+
+// note appends a path to the record. mu is held.
+func (t *Table) note(path string) error {
+	if t.keep < 0 {
+		return nil
+	}
+	moved, err := t.follow()
+	switch {
+	case err != nil:
+		return err
+	case moved, t.lines >= maxLines, !t.inPlace():
+		return t.rewrite()
+	}
+	t.lines++
+	if _, err := t.out.Write(append([]byte(path), 0)); err != nil {
+		return fmt.Errorf("write the record of temporary files: %w", err)
+	}
+	return nil
+}
+
+// follow reports whether the directory of the record is another one, and uses that from now on: it was removed
+// or moved.
+func (t *Table) follow() (moved bool, err error) {
+	fd, err := t.reopen()
+	if err != nil {
+		return false, fmt.Errorf("open the directory of the record of temporary files: %w", err)
+	}
+	var was, now unix.Stat_t
+	if err = unix.Fstat(t.keep, &was); err == nil {
+		err = unix.Fstat(fd, &now)
+	}
+	if err != nil || was.Dev == now.Dev && was.Ino == now.Ino {
+		return false, errors.Join(err, unix.Close(fd))
+	}
+	old := t.keep
+	t.keep = fd
+	return true, unix.Close(old)
+}
+
+// inPlace reports whether the record that is written is the one in the directory.
+func (t *Table) inPlace() bool {
+	var is, at unix.Stat_t
+	return t.out != nil && unix.Fstat(int(t.out.Fd()), &is) == nil &&
+		unix.Fstatat(t.keep, RecordName, &at, unix.AT_SYMLINK_NOFOLLOW) == nil && is.Dev == at.Dev && is.Ino == at.Ino
 }

@@ -3,6 +3,7 @@ package tempfile
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -24,28 +25,26 @@ type Table struct {
 	// keep is the directory of the record; -1: there is none.
 	keep int
 
+	// reopen opens the directory of the record by its path; may be nil.
+	reopen func() (int, error)
+
 	mu    sync.Mutex
 	out   *os.File
 	lines int
-	files map[string]entry
-	some  atomic.Bool // there are entries
-	live  int
-	ended int
-}
-
-// entry is a temporary file. One that is gone is kept for a while: programs remove files that they use yet.
-type entry struct {
-	of   string
-	gone bool
+	files map[string]string // path to the name of the file that was renamed to it
+	some  atomic.Bool       // there are files
 }
 
 // Open reads the record of an earlier Table and begins a new one. root is a descriptor of the directory below the
-// view. keep is one of the directory of the record, which only root can write; -1 keeps none. Open duplicates them.
-func Open(root, keep int) (*Table, error) {
-	t := &Table{root: -1, keep: -1, files: map[string]entry{}}
+// view, which Open duplicates. keep opens the directory of the record, which only root can write; nil keeps none. It is
+// called again at each new file, and the record is written again if the directory is another one by then.
+func Open(root int, keep func() (int, error)) (*Table, error) {
+	t := &Table{root: -1, keep: -1, reopen: keep, files: map[string]string{}}
 	var err error
-	if t.root, err = duplicate(root); err == nil && keep >= 0 {
-		t.keep, err = duplicate(keep)
+	if t.root, err = duplicate(root); err == nil && keep != nil {
+		if t.keep, err = keep(); err != nil {
+			t.keep, err = -1, fmt.Errorf("open the directory of the record of temporary files: %w", err)
+		}
 	}
 	if err == nil {
 		err = t.read()
@@ -94,8 +93,8 @@ func (t *Table) Look(path string) *File {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if _, live := t.known(path); !live { // it came with a copy of the worktree, or from a snapshot
-		t.add(path, f.Of)
+	if of, known := t.files[path]; !known || of != f.Of { // it came with a copy of the worktree, or from a snapshot
+		t.add(strings.Clone(path), f.Of)
 	}
 	return f
 }
@@ -111,6 +110,17 @@ func (t *Table) Absent(path string) bool {
 	return unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == 0
 }
 
+// At reports whether a path is another name of a file.
+func (t *Table) At(f *File, path string) bool {
+	fd, err := openAt(t.root, path, unix.O_PATH)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	return unix.Fstat(fd, &st) == nil && st.Dev == f.dev && st.Ino == f.ino
+}
+
 // Directory reports whether a path is a directory; false without a table.
 func (t *Table) Directory(path string) bool {
 	if t == nil {
@@ -123,74 +133,62 @@ func (t *Table) Directory(path string) bool {
 	return unix.Close(fd) == nil
 }
 
-// Known returns what the table has of a path without looking at the file. live is false if the file is gone, and may
-// be used by programs yet.
-func (t *Table) Known(path string) (of string, live, ok bool) {
+// Known returns what the table has of a path without looking at the file.
+func (t *Table) Known(path string) (of string, ok bool) {
 	if t == nil || !t.some.Load() {
-		return "", false, false
+		return "", false
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	e, ok := t.files[path]
-	return e.of, ok && !e.gone, ok
-}
-
-func (t *Table) known(path string) (of string, live bool) {
-	e, ok := t.files[path]
-	return e.of, ok && !e.gone
+	of, ok = t.files[path]
+	return of, ok
 }
 
 // Reserve records a path before there is a temporary file at it. The error is ErrFull if there are too many, else
-// that of the record.
+// that of the record. With of, the record is on the disk when it returns: the file must be read by the rules of that name
+// also after a crash of the machine.
 func (t *Table) Reserve(path, of string) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if _, live := t.known(path); !live && t.live >= Max {
-		t.prune()
-		if t.live >= Max {
-			return ErrFull
-		}
+	out, err := t.reserve(strings.Clone(path), of) // it may be part of a request's buffer
+	if err != nil || of == "" || out == nil {
+		return err
 	}
-	path = strings.Clone(path) // it may be part of a request's buffer
-	t.add(path, of)
-	if t.keep < 0 {
-		return nil
-	}
-	if t.lines >= maxLines {
-		return t.rewrite()
-	}
-	t.lines++
-	if _, err := t.out.Write(append([]byte(path), 0)); err != nil {
+	if err := out.Sync(); err != nil && !errors.Is(err, os.ErrClosed) { // rewrite has closed it, and written the new one to the disk
 		return fmt.Errorf("write the record of temporary files: %w", err)
 	}
 	return nil
 }
 
+func (t *Table) reserve(path, of string) (out *os.File, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, known := t.files[path]
+	if !known && len(t.files) >= Max {
+		t.prune()
+		if len(t.files) >= Max {
+			return nil, ErrFull
+		}
+	}
+	t.add(path, of)
+	if err = t.note(path); err != nil && !known {
+		delete(t.files, path)
+	}
+	return t.out, err
+}
+
 // add adds a file. mu is held.
 func (t *Table) add(path, of string) {
-	e, ok := t.files[path]
-	switch {
-	case !ok:
-		t.live++
-	case e.gone:
-		t.live, t.ended = t.live+1, t.ended-1
-	}
-	t.files[path] = entry{of: of}
+	t.files[path] = of
 	t.some.Store(true)
 }
 
 // prune removes the files that are gone without a notice. mu is held.
 func (t *Table) prune() {
-	for path, e := range t.files {
-		if e.gone {
-			continue
-		}
+	for path := range t.files {
 		if f := look(t.root, path); f != nil {
 			f.Close()
 			continue
 		}
 		delete(t.files, path)
-		t.live--
 	}
 }
 
@@ -198,8 +196,8 @@ func (t *Table) prune() {
 func (t *Table) Update(path, of string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if e, ok := t.files[path]; ok {
-		t.files[path] = entry{of, e.gone}
+	if _, ok := t.files[path]; ok {
+		t.files[path] = of
 	}
 }
 
@@ -207,34 +205,14 @@ func (t *Table) Update(path, of string) {
 func (t *Table) End(path string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	e, ok := t.files[path]
-	if !ok || e.gone {
-		return
-	}
-	if t.ended >= Max {
-		for p, e := range t.files {
-			if e.gone {
-				delete(t.files, p)
-			}
-		}
-		t.ended = 0
-	}
-	t.files[path] = entry{e.of, true}
-	t.live, t.ended = t.live-1, t.ended+1
+	delete(t.files, path)
 }
 
 // Paths returns the paths of the temporary files, sorted.
 func (t *Table) Paths() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	out := make([]string, 0, t.live)
-	for path, e := range t.files {
-		if !e.gone {
-			out = append(out, path)
-		}
-	}
-	slices.Sort(out)
-	return out
+	return slices.Sorted(maps.Keys(t.files))
 }
 
 // Permit makes ordinary files of those that the rules now let the agent write.

@@ -28,7 +28,7 @@ func (g *Guard) policy(ctx context.Context, c fusefs.Caller, op fusefs.Op, targe
 		if g.isGitFile(t.Path) {
 			return nil, g.refuse(c, op, true, Denial{Path: t.Path, Code: CodeUndeclaredWrite, Rule: "the worktree's .git"}, syscall.EACCES)
 		}
-		if !g.inStore(t.Path) && (op != fusefs.OpTmpfile || !t.Source) {
+		if !g.inStore(t.Path) && (op != fusefs.OpTmpfile || !t.Source) && (!t.Unlinked || !g.ownUnlinked(set, t.Path)) {
 			v.add(op, t)
 		}
 	}
@@ -215,9 +215,9 @@ func (g *Guard) held(op fusefs.Op, t fusefs.Target) fusefs.Ticket {
 }
 
 // free reports whether an operation changes no content of the repository: it makes or touches a
-// directory, or opens a file that has no name yet.
+// directory, or opens a file that has no name yet, or no more.
 func (g *Guard) free(op fusefs.Op, t fusefs.Target) bool {
-	if t.Path == "" || g.inStore(t.Path) || op == fusefs.OpTmpfile {
+	if t.Path == "" || g.inStore(t.Path) || op == fusefs.OpTmpfile || t.Unlinked {
 		return true
 	}
 	if !t.Dir || t.Tree {

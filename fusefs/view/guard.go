@@ -36,6 +36,7 @@ var (
 	_ fusefs.Mover          = (*Guard)(nil)
 	_ fusefs.Recorder       = (*Guard)(nil)
 	_ fusefs.HiddenRefuser  = (*Guard)(nil)
+	_ fusefs.UnlinkedGuard  = (*Guard)(nil)
 )
 
 // New makes the guard. Close closes its descriptor.

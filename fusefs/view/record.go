@@ -9,7 +9,7 @@ func (g *Guard) Changing(op fusefs.Op, targets []fusefs.Target) fusefs.Recorded 
 	}
 	r := fusefs.Recorded{Op: op, Targets: targets}
 	for _, t := range targets {
-		if !g.inStore(t.Path) {
+		if !g.inStore(t.Path) && !t.Unlinked {
 			r.Cut = g.cfg.Changes.Add(t.Path, wholeTree(op, t))
 		}
 	}
@@ -22,7 +22,7 @@ func (g *Guard) Changed(r fusefs.Recorded) {
 		return
 	}
 	for _, t := range r.Targets {
-		if !g.inStore(t.Path) {
+		if !g.inStore(t.Path) && !t.Unlinked {
 			g.cfg.Changes.Again(t.Path, wholeTree(r.Op, t), r.Cut)
 		}
 	}

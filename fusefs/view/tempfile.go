@@ -1,6 +1,7 @@
 package view
 
 import (
+	"slices"
 	"strings"
 	"sync"
 
@@ -25,6 +26,9 @@ type tempUse struct {
 	linked string
 	// leased are the targets that are no temporary files.
 	leased []fusefs.Target
+	// over means that made may be the name of a file. plain is the path of one that must have no mark; see aside.
+	over  bool
+	plain string
 
 	inner fusefs.Ticket
 	once  sync.Once
@@ -39,7 +43,13 @@ var (
 // temporary decides again about an operation that the rules refuse, with what they say of temporary files. Without
 // a tempUse it stays refused; reason is then why it is not an operation on temporary files, or "".
 func (g *Guard) temporary(c fusefs.Caller, op fusefs.Op, targets []fusefs.Target, v *verdicts) (u *tempUse, reason string) {
-	if g.cfg.Temps == nil || v.bad == nil || v.bad.hidden {
+	if g.cfg.Temps == nil {
+		return nil, ""
+	}
+	if v.bad == nil {
+		return g.aside(c, op, targets, v)
+	}
+	if g.cfg.NoTemps || v.bad.hidden {
 		return nil, ""
 	}
 	for _, t := range targets {
@@ -63,7 +73,9 @@ func (g *Guard) temporary(c fusefs.Caller, op fusefs.Op, targets []fusefs.Target
 	case fusefs.OpLink:
 		ok, reason = u.link(targets[0], targets[1:], &again)
 	case fusefs.OpUnlink, fusefs.OpOpenWrite, fusefs.OpSetattr, fusefs.OpFallocate, fusefs.OpCopyRange, fusefs.OpSetxattr, fusefs.OpRemovexattr, fusefs.OpIoctl:
-		ok = u.existing(targets, &again)
+		if ok = u.existing(targets, &again); ok && op != fusefs.OpUnlink && !u.allNames(targets) {
+			ok, reason = false, otherNames
+		}
 	}
 	if !ok {
 		u.close()
@@ -82,6 +94,21 @@ func (u *tempUse) existing(targets []fusefs.Target, v *verdicts) bool {
 		}
 	}
 	return len(u.old) > 0 && v.bad == nil
+}
+
+// allNames takes the leases of the other names of what changes, and reports whether they are known. The file system
+// calls with the names that it knows: after a restart, that of a file to which a temporary file was linked can be missing.
+func (u *tempUse) allNames(targets []fusefs.Target) bool {
+	f, names := u.old[0], uint64(len(targets))
+	if f.Links <= names {
+		return true
+	}
+	other := fusefs.Target{Path: beside(f.Path, f.Of)}
+	if f.Of == "" || slices.Contains(targets, other) || !u.g.cfg.Temps.At(f, other.Path) {
+		return false
+	}
+	u.leased = append(u.leased, other)
+	return f.Links <= names+1
 }
 
 // take adds a name if it is that of a temporary file, and decides about the file that was renamed to it.
@@ -105,13 +132,16 @@ const (
 	onlyBeside     = "a file can be renamed to a temporary name only in its own directory (" + tempKey + ")"
 	notAsked       = "a file that a rule asks about cannot be renamed to a temporary name (" + tempKey + ")"
 	notExchanged   = "a temporary file cannot be exchanged with another (" + tempKey + ")"
+	otherNames     = "a temporary file that has another name can only be changed by that (" + tempKey + ")"
 	onlyLinked     = "a temporary file can only be linked to a file of its directory that the rules let you write (" + tempKey + ")"
 )
 
 // rename decides about the rename of a temporary file to another file, and of another file to a temporary name.
 func (u *tempUse) rename(from, to fusefs.Target, v *verdicts) (ok bool, reason string) {
 	if u.take(from, v) {
-		v.add(u.op, to)
+		if v.add(u.op, to); u.g.unknownName(v.set, to.Path) {
+			return false, onlyToWritable // it would have no mark there
+		}
 		u.leased = []fusefs.Target{to}
 		return v.bad == nil, onlyToWritable
 	}
@@ -141,7 +171,7 @@ func (u *tempUse) link(name fusefs.Target, of []fusefs.Target, v *verdicts) (ok 
 	u.leased = append(u.leased, name)
 	u.linked = name.Path[strings.LastIndexByte(name.Path, '/')+1:]
 	f := u.old[0]
-	if v.bad != nil || len(u.old) > 1 || beside(f.Path, u.linked) != name.Path || f.Of != "" && f.Of != u.linked {
+	if v.bad != nil || len(u.old) > 1 || u.g.unknownName(v.set, name.Path) || beside(f.Path, u.linked) != name.Path || f.Of != "" && f.Of != u.linked {
 		return false, onlyLinked
 	}
 	return true, ""
@@ -162,9 +192,9 @@ func (g *Guard) readTemp(set *policy.Set, path string, d policy.Decision) policy
 	if g.cfg.Temps == nil || d.Explicit() {
 		return d
 	}
-	_, live, _ := g.cfg.Temps.Known(path)
+	_, known := g.cfg.Temps.Known(path)
 	may := g.tempFile(set, path)
-	if !live && !may {
+	if !known && !may && !g.unknownName(set, path) {
 		return d
 	}
 	// The mark of the file decides, not the table: its record can be lost with the machine.
@@ -174,46 +204,72 @@ func (g *Guard) readTemp(set *policy.Set, path string, d policy.Decision) policy
 	}
 	defer f.Close()
 	switch {
-	case f.Of != "" && (may || d.Read == policy.Allow):
+	case f.Of != "" && (may && !g.cfg.NoTemps || d.Read == policy.Allow):
 		return set.DecideThrough(beside(path, f.Of), false)
-	case may:
+	case may && !g.cfg.NoTemps:
 		return policy.Decision{Read: policy.Allow, Write: d.Write, Rule: d.Rule}
 	}
 	return d
 }
 
-// tempVerdict changes what can be cached of a path if it is, or was until now, a temporary file: whether it may be read
-// depends on the file, and what is open stays open.
+// tempVerdict changes what can be cached of a path if it is one of a temporary file: whether it may be read depends on
+// the file, and what is open stays open.
 func (g *Guard) tempVerdict(set *policy.Set, path string, s fusefs.CachedVerdict) fusefs.CachedVerdict {
-	of, live, ok := g.cfg.Temps.Known(path)
-	if !ok {
-		if set.TempFile(path, nil) {
-			s &^= fusefs.Readable // Read checks the mark
-		}
-		return s
+	of, known := g.cfg.Temps.Known(path)
+	may := set.TempFile(path, nil) // without Tracked, which may read a file
+	if known || may || g.unknownName(set, path) {
+		s &^= fusefs.Readable // Read checks the mark
 	}
-	if live {
-		s &^= fusefs.Readable
-	}
-	if !set.TempFile(path, nil) { // without Tracked, which may read a file
+	if !known {
 		return s
 	}
 	d := policy.Decision{Read: policy.Allow, Write: policy.Allow}
-	if of != "" {
+	switch {
+	case of != "":
 		d = set.DecideThrough(beside(path, of), false)
+	case !may || g.cfg.NoTemps:
+		return s
 	}
 	if d.Read == policy.Allow || d.Read == policy.Ask {
-		s &^= fusefs.Unreadable
+		if may && !g.cfg.NoTemps {
+			s &^= fusefs.Unreadable
+		}
+	} else {
+		s |= fusefs.Unreadable
 	}
-	if (d.Write == policy.Allow || d.Write == policy.Ask) && !g.cfg.ReadOnly {
+	if may && (d.Write == policy.Allow || d.Write == policy.Ask) && !g.cfg.ReadOnly && !g.cfg.NoTemps {
 		s &^= fusefs.Unwritable
 	}
 	return s
 }
 
+// Unlinked implements fusefs.UnlinkedGuard: what is open and has no name any more is used as a temporary file if it was
+// one.
+func (g *Guard) Unlinked(path string, fd int) (rules string, ok bool) {
+	set := g.set.Load()
+	if g.cfg.Temps == nil || set.DecideThrough(path, false).Explicit() {
+		return "", false
+	}
+	of, ok := tempfile.Marked(fd, path)
+	switch {
+	case !ok:
+		return "", false
+	case of != "":
+		return beside(path, of), true
+	}
+	return "", g.ownUnlinked(set, path)
+}
+
+// ownUnlinked reports whether an unlinked file is one that the agent made as a temporary one.
+func (g *Guard) ownUnlinked(set *policy.Set, path string) bool {
+	return g.cfg.Temps != nil && !g.cfg.NoTemps && set.TempFile(path, nil)
+}
+
 // permitTemps makes ordinary files of the temporary files that the rules now let the agent write.
 func (g *Guard) permitTemps(set *policy.Set) {
-	err := g.cfg.Temps.Permit(func(path string) bool { return set.DecideThrough(path, false).Write == policy.Allow })
+	err := g.cfg.Temps.Permit(func(path string) bool {
+		return set.DecideThrough(path, false).Write == policy.Allow && !g.unknownName(set, path)
+	})
 	if err != nil {
 		g.cfg.Log.Warn("marks of temporary files not removed", "agent", g.cfg.Agent, "err", err)
 	}
@@ -221,7 +277,7 @@ func (g *Guard) permitTemps(set *policy.Set) {
 
 // tempHint returns the hint of a refusal to make a file that could be a temporary one.
 func (g *Guard) tempHint(set *policy.Set, op fusefs.Op, path string) string {
-	if g.cfg.Temps != nil || op != fusefs.OpCreate && op != fusefs.OpMknod || !g.tempFile(set, path) {
+	if g.cfg.Temps != nil && !g.cfg.NoTemps || op != fusefs.OpCreate && op != fusefs.OpMknod || !g.tempFile(set, path) {
 		return ""
 	}
 	return "your policy lets you write single files of this directory, and make no others while " + tempKey + " is off: write them in place, or ask the administrator to set it"

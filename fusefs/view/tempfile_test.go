@@ -41,7 +41,7 @@ func tempGuard(t *testing.T, rules policy.Rules, change ...func(*Config)) (*setu
 	root, err := os.Open(dir)
 	require.NoError(t, err)
 	defer root.Close()
-	table, err := tempfile.Open(int(root.Fd()), -1)
+	table, err := tempfile.Open(int(root.Fd()), nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, table.Close()) })
 	g := newGuard(t, rules, append([]func(*Config){func(c *Config) { c.RootFD, c.Temps = int(root.Fd()), table }}, change...)...)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -26,8 +27,13 @@ import (
 type tempView struct {
 	t         *testing.T
 	back, mnt string
+	keep      string // the directory of the record
+	off       bool   // it can make no temporary files
+	locker    Locker // nil: all leases are free
 	rules     policy.Rules
 	asked     atomic.Int32
+	mu        sync.Mutex
+	refused   []Denial
 	*setup
 	table *tempfile.Table
 	view  *fusefs.FS
@@ -39,8 +45,8 @@ func newTempView(t *testing.T, rules policy.Rules) *tempView {
 	t.Helper()
 	needRoot(t)
 	top := t.TempDir()
-	v := &tempView{t: t, back: filepath.Join(top, "back"), mnt: filepath.Join(top, "mnt"), rules: rules}
-	for _, dir := range []string{"back/src/sub", "back/other", "mnt"} {
+	v := &tempView{t: t, back: filepath.Join(top, "back"), mnt: filepath.Join(top, "mnt"), keep: filepath.Join(top, "keep"), rules: rules}
+	for _, dir := range []string{"back/src/sub", "back/other", "mnt", "keep"} {
 		require.NoError(t, os.MkdirAll(filepath.Join(top, dir), 0o755))
 	}
 	for _, name := range []string{"src/f", "src/g", "src/x", "src/sub/y", "other/z", "top"} {
@@ -56,19 +62,34 @@ func (v *tempView) mount() {
 	root, err := os.Open(v.back)
 	require.NoError(v.t, err)
 	defer root.Close()
-	keep, err := os.Open(filepath.Dir(v.back))
-	require.NoError(v.t, err)
-	defer keep.Close()
-	v.table, err = tempfile.Open(int(root.Fd()), int(keep.Fd()))
+	v.table, err = tempfile.Open(int(root.Fd()), func() (int, error) { return unix.Open(v.keep, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) })
 	require.NoError(v.t, err)
 	v.setup = newGuard(v.t, v.rules, func(c *Config) {
-		c.RootFD, c.Temps, c.OnDenial, c.GitFile = int(root.Fd()), v.table, nil, false
+		c.RootFD, c.Temps, c.NoTemps, c.OnDenial, c.GitFile = int(root.Fd()), v.table, v.off, v.noteDenial, false
+		if v.locker != nil {
+			c.Locker = v.locker
+		}
 		c.Log = slog.New(slog.DiscardHandler)
 		c.Asker = askerFunc(func(context.Context, Request) (Verdict, error) { v.asked.Add(1); return Verdict{}, nil })
 	})
-	v.view, err = fusefs.New(fusefs.Config{Roots: []int{int(root.Fd())}, Guard: v.Guard, Mountpoint: v.mnt, FsName: "polis-test", Log: slog.New(slog.DiscardHandler)})
+	v.view, err = fusefs.New(fusefs.Config{Roots: []int{int(root.Fd())}, Guard: v.Guard, Mountpoint: v.mnt, FsName: "polis-test", Log: slog.New(slog.DiscardHandler), NoPassthrough: v.locker != nil})
 	require.NoError(v.t, err)
 	require.NoError(v.t, v.view.Mount(v.t.Context()))
+}
+
+func (v *tempView) noteDenial(d Denial) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.refused = append(v.refused, d)
+}
+
+// denials are those since it was called last.
+func (v *tempView) denials() []Denial {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	all := v.refused
+	v.refused = nil
+	return all
 }
 
 func (v *tempView) unmount() {

@@ -42,11 +42,17 @@ func (u *tempUse) Still() bool {
 			return false
 		}
 	}
+	if u.plain != "" {
+		if now := u.g.cfg.Temps.Look(u.plain); now != nil {
+			now.Close()
+			return false
+		}
+	}
 	return !u.Free() || u.g.cfg.Temps.Absent(u.made)
 }
 
 // Free implements fusefs.Temporary.
-func (u *tempUse) Free() bool { return u.made != "" && len(u.old) == 0 }
+func (u *tempUse) Free() bool { return u.made != "" && len(u.old) == 0 && !u.over }
 
 // Mark implements fusefs.Temporary.
 func (u *tempUse) Mark(fd int) syscall.Errno {
@@ -80,13 +86,14 @@ func (u *tempUse) Settled() {
 	switch {
 	case u.linked != "":
 		u.g.cfg.Temps.Update(u.old[0].Path, u.linked)
+	case len(u.old) == 0:
 	case u.op == fusefs.OpRename && u.made == "", u.op == fusefs.OpUnlink:
 		if now := u.g.cfg.Temps.Look(u.old[0].Path); now != nil {
 			now.Close()
 			return // rename(2) of a file to another name of it does nothing
 		}
 		u.g.cfg.Temps.End(u.old[0].Path)
-		if err := tempfile.Clear(u.old[0].FD); err != nil {
+		if err := tempfile.ClearNamed(u.old[0].FD); err != nil {
 			// It counts under the old path only, which is the agent's own.
 			u.g.cfg.Log.Warn("mark of a temporary file not removed", "agent", u.g.cfg.Agent, "path", u.old[0].Path, "err", err)
 		}

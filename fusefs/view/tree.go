@@ -60,6 +60,9 @@ func (g *Guard) walk(ctx context.Context, op fusefs.Op, from fusefs.Target, to s
 			name := rel + "/" + e.Name()
 			v.add(op, fusefs.Target{Path: from.Path + name, Dir: e.IsDir()})
 			v.add(op, fusefs.Target{Path: to + name, Dir: e.IsDir()})
+			if !e.IsDir() && v.bad == nil && g.unknownName(v.set, from.Path+name) {
+				v.bad = &refusal{path: from.Path + name, rule: notCarried}
+			}
 			if e.IsDir() {
 				stack = append(stack, name)
 			}
@@ -124,5 +127,6 @@ func (g *Guard) Watched(targets []fusefs.Target) bool {
 
 // MayCarry implements fusefs.Mover.
 func (g *Guard) MayCarry(path string, dir bool) bool {
-	return g.inStore(path) || !g.isGitFile(path) && g.set.Load().DecideThrough(path, dir).Write == policy.Allow
+	set := g.set.Load()
+	return g.inStore(path) || !g.isGitFile(path) && set.DecideThrough(path, dir).Write == policy.Allow && (dir || !g.unknownName(set, path))
 }

@@ -175,8 +175,11 @@ type Config struct {
 	// GitFile means that the root's .git ties the worktree to its repository. It can be read, and
 	// cannot be changed, moved or replaced.
 	GitFile bool
-	// Temps has the temporary files of the agent, in the directory of RootFD; nil: it can make none.
+	// Temps has the temporary files of the agent, in the directory of RootFD; nil: there are none. The marks of files
+	// count for reading.
 	Temps *tempfile.Table
+	// NoTemps lets the agent make and change none.
+	NoTemps bool
 	// Tracked reports whether a branch has the path: it is that of no temporary file. May be nil.
 	Tracked func(path string) bool
 	// Store is the name of a package store in the view's root, or "" for none. Its content is in
