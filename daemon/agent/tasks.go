@@ -112,6 +112,9 @@ func (m *Manager) publishTask(t api.Task, message string) {
 	if t.Via != "" {
 		data = map[string]any{"prompt": api.Shorten(t.Prompt, 200), "id": t.ID, "via": t.Via}
 	}
+	if t.Said != nil {
+		data["said"] = *t.Said
+	}
 	m.Events.Publish(api.Event{Type: api.EventTask, Agent: t.Agent, Message: message, Data: data})
 }
 

@@ -63,6 +63,7 @@ func Routes() []Route {
 		{"POST /v1/agents/{name}/thaw", AccessAdmin, "let the processes of a frozen agent continue", (*Server).thaw},
 		{"POST /v1/agents/{name}/run", AccessAdmin, "give an agent a task", (*Server).run},
 		{"POST /v1/agents/{name}/send", AccessAdmin, "type a line into what a running agent runs", (*Server).send},
+		{"POST /v1/agents/{name}/say", AccessAdmin, "say a text to an agent, whatever it does; it is delivered once, as soon as its program can take it", (*Server).say},
 		{"POST /v1/broadcast", AccessAdmin, "the same for all running agents", (*Server).broadcast},
 		{"POST /v1/agents/{name}/commit", AccessAdmin, "commit what an agent has in no commit, in its sandbox", (*Server).commit},
 		{"POST /v1/agents/{name}/merge", AccessAdmin, "merge an agent's branch", (*Server).merge},
