@@ -23,9 +23,12 @@ An interactive program, which is no task, gets it typed, and Enter, as by polisc
 
 If no task runs, it is a task: the agent is started if it is down.
 
-Otherwise it is queued as the next task, before those that wait already, and continues
-the conversation of the present task if the agent's program can (--continue of polisctl
-run).
+Claude Code gets it with the result of its next tool call, a program that is driven by
+ACP as the next prompt of its session.
+
+Otherwise, and if the present task ends before that, it is queued as the next task,
+before those that wait already, and continues the conversation of the present task if
+the agent's program can (--continue of polisctl run).
 
 It is recorded with your user among the agent's tasks (polisctl tasks NAME), and
 polisctl tasks cancel ID takes it back while it waits. It has at most 64 KiB, without

@@ -39,6 +39,8 @@ type Said struct {
 	// To is the task that it was delivered to, At when; empty if it is, or will be, a task of its own.
 	To string     `json:"to,omitempty"`
 	At *time.Time `json:"at,omitempty"`
+	// Taker is SaidRequest.By of the request that took it.
+	Taker string `json:"taker,omitempty"`
 }
 
 // SayResponse is the record of a text, and what becomes of it in one line.
@@ -46,3 +48,22 @@ type SayResponse struct {
 	Task    Task   `json:"task"`
 	Message string `json:"message"`
 }
+
+// SaidRequest is what an agent's program wants of the texts that wait for the agent.
+type SaidRequest struct {
+	// Take is the ID of the text that it takes; empty: which one is next?
+	Take string `json:"take,omitempty"`
+	// By identifies who takes it, so that a request that is repeated has the same answer.
+	By string `json:"by,omitempty"`
+}
+
+// SaidResponse is the next text that waits, or the one that was taken. ID is empty if there is none.
+type SaidResponse struct {
+	ID   string `json:"id,omitempty"`
+	Text string `json:"text,omitempty"`
+	// From is the person who said it.
+	From string `json:"from,omitempty"`
+}
+
+// MaxSaidBy bounds SaidRequest.By, in bytes.
+const MaxSaidBy = 64

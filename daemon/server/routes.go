@@ -70,6 +70,7 @@ func Routes() []Route {
 		{"POST /v1/agents/{name}/pull-request", AccessAdmin, "push an agent's branch and open a pull request", (*Server).pull},
 		{"POST /v1/agents/{name}/remote", AccessRoot, "what an agent's git wants of a remote of the project; for the agent's shim", (*Server).remote},
 		{"POST /v1/agents/{name}/workers", AccessRoot, "what an agent wants of its workers; for the agent's shim", (*Server).agentWorkers},
+		{"POST /v1/agents/{name}/said", AccessRoot, "the next text that waits for an agent, and that its program takes it; for the agent's shim", (*Server).said},
 		{"POST /v1/agents/{name}/own-timeline", AccessRoot, "what an agent wants of its own checkpoints; for the agent's shim", (*Server).ownTimeline},
 		{"POST /v1/agents/{name}/discard", AccessAdmin, "save an agent's work in the trash and remove the agent; ignored=1: ignored files too", (*Server).discard},
 		{"POST /v1/agents/{name}/revert", AccessAdmin, "take an agent's merge back", (*Server).revert},

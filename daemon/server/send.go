@@ -41,3 +41,15 @@ func (s *Server) say(w http.ResponseWriter, r *http.Request) error {
 	}
 	return s.reply(w, http.StatusOK, res)
 }
+
+func (s *Server) said(w http.ResponseWriter, r *http.Request) error {
+	var req api.SaidRequest
+	if err := read(r, &req); err != nil {
+		return err
+	}
+	res, err := s.Backend.Said(r.Context(), r.PathValue("name"), req)
+	if err != nil {
+		return err
+	}
+	return s.reply(w, http.StatusOK, res)
+}
