@@ -36,6 +36,11 @@ func (m *Manager) send(ctx context.Context, name string, req api.SendRequest, vi
 	return sent, nil
 }
 
+// logSent records input that was sent to a Running agent, with its tasks (property 25).
+func (m *Manager) logSent(a *Agent, text, via string) (api.Task, error) {
+	return m.records(a).Create(api.Task{Prompt: text, Command: []string{}, Time: m.Now().UTC(), Via: via})
+}
+
 // input passes what was logged as sent to the agent's program.
 func (m *Manager) input(ctx context.Context, sent api.Task, name string, req api.SendRequest) error {
 	sh := m.Shims.Dial(name)

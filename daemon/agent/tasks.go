@@ -124,11 +124,6 @@ func (m *Manager) publishLater(t api.Task, message string) {
 	m.Events.Publish(api.Event{Type: api.EventTask, Agent: t.Agent, Message: message, Data: data})
 }
 
-// logSent records input that was sent to a Running agent, with its tasks (property 25).
-func (m *Manager) logSent(a *Agent, text, via string) (api.Task, error) {
-	return m.records(a).Create(api.Task{Prompt: text, Command: []string{}, Time: m.Now().UTC(), Via: via})
-}
-
 // mendTasks corrects the records after a restart: a task that is recorded as running, and does not
 // run, has ended. Then the next one begins.
 func (m *Manager) mendTasks(a *Agent) {
