@@ -20,7 +20,7 @@ func checkSaid(text string) error {
 	if i := strings.IndexFunc(text, control); i >= 0 {
 		r, _ := utf8.DecodeRuneInString(text[i:])
 		return api.Errorf(api.CodeBadRequest, "text has the control character %U at byte %d", r, i).
-			WithHint("leave it out; polisctl agents attach sends keys to a program with a terminal")
+			WithHint("leave it out of the text")
 	}
 	return nil
 }
