@@ -31,7 +31,7 @@ before those that wait already, and continues the conversation of the present ta
 the agent's program can (--continue of polisctl run).
 
 It is recorded with your user among the agent's tasks (polisctl tasks NAME), and
-polisctl tasks cancel ID takes it back while it waits. It has at most 64 KiB, without
+polisctl tasks cancel ID drops it while it waits. It has at most 64 KiB, without
 control characters other than line breaks and tabs; 20 can wait for an agent.`,
 		Example: `  polisctl say claude "use the store package for this, not the file system"
   polisctl say claude - < review.md`,

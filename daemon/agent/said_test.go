@@ -58,7 +58,7 @@ func TestATextThatIsTakenIsDeliveredOnce(t *testing.T) {
 	require.Equal(t, "a1.1", record.Said.To)
 	require.Equal(t, "a1.1", w.lastTask(w.agent(t)).ID, "a text is not the agent's last task")
 
-	// A daemon that is started anew knows it.
+	// A daemon that is restarted knows it.
 	w, _ = w.next(t)
 	w.continuing()
 	require.Equal(t, two.Task.ID, next())

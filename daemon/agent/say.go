@@ -87,7 +87,7 @@ func (m *Manager) sayTask(ctx context.Context, a *Agent, text string, said api.S
 	return api.SayResponse{Task: t, Message: sayMessage(t)}, nil
 }
 
-// sayMessage is what becomes of a text that is a task.
+// sayMessage describes the delivery of a text that is a task.
 func sayMessage(t api.Task) string {
 	after, turn := "", "as a task of its own: its program does not continue its last session"
 	if t.Continue {

@@ -74,13 +74,13 @@ func TestATextToAnIdleAgentIsATask(t *testing.T) {
 	require.False(t, r.Task.Continue, "there is nothing to continue yet")
 	require.Equal(t, "agent a1 works on it as a1.1, as a task of its own: its program does not continue its last session", r.Message)
 	w.exit(t, 0)
-	r = w.say(t, "go on")
+	r = w.say(t, "continue")
 	require.True(t, r.Task.Continue)
 	require.Equal(t, "agent a1 works on it as a1.2, in the same conversation", r.Message)
 	require.Contains(t, r.Task.Command, "--continue")
 }
 
-// A text that is said during a task is the next one, before tasks that wait already.
+// A text during a task is the next one, before tasks that wait already.
 func TestATextDuringATaskIsTheNextOne(t *testing.T) {
 	w := sayWorld(t)
 	run := func(prompt string) api.Task {
@@ -112,7 +112,7 @@ func TestATextToAProgramThatIsNoTaskIsTyped(t *testing.T) {
 	require.Equal(t, api.TaskSaid, w.lastOf(t).Via)
 }
 
-// A daemon that is started anew delivers what was said to the one before, once.
+// A daemon that is restarted delivers what was said to the one before, once.
 func TestATextIsDeliveredOnceAcrossARestart(t *testing.T) {
 	w := sayWorld(t)
 	_, err := w.Run(t.Context(), "a1", api.RunRequest{Prompt: "first"})

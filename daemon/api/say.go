@@ -43,7 +43,7 @@ type Said struct {
 	Taker string `json:"taker,omitempty"`
 }
 
-// SayResponse is the record of a text, and what becomes of it in one line.
+// SayResponse is the record of a text, and its delivery in one line.
 type SayResponse struct {
 	Task    Task   `json:"task"`
 	Message string `json:"message"`
