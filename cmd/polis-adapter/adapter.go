@@ -66,7 +66,7 @@ func drive(ctx context.Context, c *client.Inside, args []string) (int, error) {
 	if err != nil {
 		return 1, err
 	}
-	d := &acpdriver.Driver{Asker: c, Command: flags.Args(), Prompt: *prompt, Model: *model, Dir: dir, Out: os.Stdout, Errors: os.Stderr}
+	d := &acpdriver.Driver{Asker: c, Listener: c, Command: flags.Args(), Prompt: *prompt, Model: *model, Dir: dir, Out: os.Stdout, Errors: os.Stderr}
 	return d.Run(ctx)
 }
 

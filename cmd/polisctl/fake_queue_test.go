@@ -72,6 +72,7 @@ func (f *fake) queueRoutes(mux *http.ServeMux) {
 		answer(w, 200, api.DownResponse{Workspace: r.PathValue("name"), Path: "/srv/w", Removed: []api.RemoveResponse{{Name: "claude", Trash: "refs/polis/trash/claude/1"}, {Name: "gemini"}}})
 	})
 	mux.HandleFunc("POST /v1/agents/{name}/send", f.with(f.send))
+	mux.HandleFunc("POST /v1/agents/{name}/say", f.with(f.say))
 	mux.HandleFunc("POST /v1/broadcast", f.broadcast)
 }
 
@@ -176,6 +177,12 @@ func (f *fake) send(w http.ResponseWriter, r *http.Request, g api.Agent) {
 		return
 	}
 	answer(w, 200, api.Task{Agent: g.Name, Prompt: req.Text, Time: f.now, Via: api.TaskSent})
+}
+
+func (f *fake) say(w http.ResponseWriter, r *http.Request, g api.Agent) {
+	req := take[api.SayRequest](f, r)
+	answer(w, 200, api.SayResponse{Message: "queued as " + g.Name + ".4, after " + g.Name + ".3 ends, in the same conversation",
+		Task: api.Task{ID: g.Name + ".4", Agent: g.Name, Prompt: req.Text, Time: f.now, State: api.TaskQueued, Said: &api.Said{By: "user:0", Way: api.SayQueued}}})
 }
 
 func (f *fake) broadcast(w http.ResponseWriter, r *http.Request) {

@@ -17,7 +17,8 @@ import (
 const hookWait = time.Hour
 
 func (a *app) hookCmd() *cobra.Command {
-	return &cobra.Command{
+	var said bool
+	cmd := &cobra.Command{
 		Use:   "hook claude|codex|gemini|qwen|copilot",
 		Short: "In a sandbox: decide about a tool of an agent's program",
 		Long: `Read a call of a tool from standard input and print the decision, as the program's
@@ -25,10 +26,16 @@ hooks want it: PreToolUse and PermissionRequest of Claude Code, Codex and Qwen C
 BeforeTool of Gemini CLI, preToolUse of Copilot CLI. polis installs it as managed
 configuration for agents whose role has [roles.NAME.tools]; see docs/approvals.md.
 
-On every failure the exit status is 2, which stops the tool.`,
+On every failure the exit status is 2, which stops the tool.
+
+With --said, instead, print what a person has said to the agent by polisctl say, as
+PostToolUse of Claude Code wants it; nothing if there is nothing, or on a failure.`,
 		Args:              takes(1, 1, "the name of a program"),
 		ValidArgsFunction: completeWords(strings.Split(hook.Names(), ", ")...),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if said {
+				return a.hookSaid(cmd, args[0])
+			}
 			out, err := a.hook(cmd, args[0])
 			if err == nil {
 				err = a.write(out)
@@ -40,6 +47,8 @@ On every failure the exit status is 2, which stops the tool.`,
 			return nil
 		},
 	}
+	cmd.Flags().BoolVar(&said, "said", false, "print what a person has said to the agent")
+	return cmd
 }
 
 func (a *app) hook(cmd *cobra.Command, name string) ([]byte, error) {

@@ -66,7 +66,7 @@ at the same time.`,
 
 	root.AddCommand(
 		a.initCmd(), a.adoptCmd(), a.upCmd(), a.downCmd(), a.workspaceCmd(), a.statusCmd(), a.doctorCmd(), a.configCmd(), a.eventsCmd(), a.topCmd(), a.usageCmd(), a.metricsCmd(),
-		a.agentsCmd(), a.runTaskCmd(), a.tasksCmd(), a.replayCmd(), a.delegateCmd(), a.workersCmd(), a.sendCmd(), a.broadcastCmd(), a.lockCmd(), a.unlockCmd(), a.locksCmd(), a.waitCmd(), a.doneCmd(), a.askCmd(), a.hookCmd(), a.mcpCmd(), a.acpCmd(), a.portsCmd(),
+		a.agentsCmd(), a.runTaskCmd(), a.tasksCmd(), a.replayCmd(), a.delegateCmd(), a.workersCmd(), a.sayCmd(), a.sendCmd(), a.broadcastCmd(), a.lockCmd(), a.unlockCmd(), a.locksCmd(), a.waitCmd(), a.doneCmd(), a.askCmd(), a.hookCmd(), a.mcpCmd(), a.acpCmd(), a.portsCmd(),
 		a.mergeCmd(), a.queueCmd(), a.revertCmd(), a.discardCmd(), a.restoreCmd(), a.snapshotCmd(), a.timelineCmd(), a.rewindCmd(), a.diffTimelineCmd(), a.checkpointCmd(), a.receiptsCmd(), a.whoCmd(), a.blameCmd(), a.gcCmd(), a.conflictsCmd(), a.approvalsCmd(), a.rolesCmd(), a.learnedCmd(), a.maintenanceCmd(), a.setupCmd(), a.patrolCmd(), a.tuiCmd(), a.raceCmd(), a.racesCmd(),
 		a.completionCmd(), a.versionCmd(), a.gitRemoteCmd(), a.exitCodesCmd(),
 	)

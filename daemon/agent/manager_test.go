@@ -30,7 +30,8 @@ import (
 // kernel is what the resources of these tests exist in: a set of names per
 // kind. fail makes the next call of that name an error.
 type kernel struct {
-	files []string // of the target branch
+	asksSaid bool     // shims report a program that asks what was said
+	files    []string // of the target branch
 	// onRun, if set, is called for a command in a sandbox, and returns its output.
 	onRun    func(command []string) string
 	ranFor   string // the session of the last command in a sandbox
@@ -164,7 +165,7 @@ func (f fakeShim) Screen(context.Context, int) (wire.Screen, error) { return wir
 func (s fakeShim) Status(context.Context) (wire.Status, error) {
 	s.k.mu.Lock()
 	defer s.k.mu.Unlock()
-	st := wire.Status{Version: cmp.Or(s.k.version, wire.Version), MinVersion: 1, Running: s.k.running[s.name], Task: s.k.task[s.name], Done: s.k.done[s.name], Sessions: s.k.sessions[s.name]}
+	st := wire.Status{Version: cmp.Or(s.k.version, wire.Version), MinVersion: 1, Running: s.k.running[s.name], Task: s.k.task[s.name], Done: s.k.done[s.name], Sessions: s.k.sessions[s.name], Said: s.k.asksSaid}
 	if code, ok := s.k.exits[s.name]; ok && !st.Running {
 		st.ExitCode = &code
 	}

@@ -36,6 +36,11 @@ func (m *Manager) send(ctx context.Context, name string, req api.SendRequest, vi
 	return sent, nil
 }
 
+// logSent records input that was sent to a Running agent, with its tasks (property 25).
+func (m *Manager) logSent(a *Agent, text, via string) (api.Task, error) {
+	return m.records(a).Create(api.Task{Prompt: text, Command: []string{}, Time: m.Now().UTC(), Via: via})
+}
+
 // input passes what was logged as sent to the agent's program.
 func (m *Manager) input(ctx context.Context, sent api.Task, name string, req api.SendRequest) error {
 	sh := m.Shims.Dial(name)
@@ -55,10 +60,15 @@ func checkText(text string) error {
 }
 
 // Broadcast sends to all agents of a workspace ("" = all) that are Running, at once, and returns
-// the result of each (property 23).
-func (m *Manager) Broadcast(ctx context.Context, req api.BroadcastRequest) (api.BroadcastResponse, error) {
+// the result of each (property 23). by is the person who does.
+func (m *Manager) Broadcast(ctx context.Context, by string, req api.BroadcastRequest) (api.BroadcastResponse, error) {
 	if err := checkText(req.Text); err != nil {
 		return api.BroadcastResponse{}, err
+	}
+	if req.Say {
+		if err := checkSaid(req.Text); err != nil {
+			return api.BroadcastResponse{}, err
+		}
 	}
 	if req.Workspace != "" {
 		w, err := m.Workspace(req.Workspace)
@@ -81,7 +91,13 @@ func (m *Manager) Broadcast(ctx context.Context, req api.BroadcastRequest) (api.
 	for i, name := range names {
 		wg.Go(func() {
 			resp.Results[i].Agent = name
-			if _, err := m.send(ctx, name, api.SendRequest{Text: req.Text}, api.TaskBroadcast); err != nil {
+			var err error
+			if req.Say {
+				_, err = m.Say(ctx, by, name, api.SayRequest{Text: req.Text})
+			} else {
+				_, err = m.send(ctx, name, api.SendRequest{Text: req.Text}, api.TaskBroadcast)
+			}
+			if err != nil {
 				resp.Results[i].Error = api.AsError(err)
 			}
 		})

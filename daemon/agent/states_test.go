@@ -165,7 +165,7 @@ func TestBroadcastReachesEveryRunningAgent(t *testing.T) {
 			w.k.fail = "input " + deaf
 		}
 		text := rapid.StringMatching(`[a-z]{1,20}( [a-zé]{1,9}){0,3}`).Draw(rt, "text")
-		resp, err := w.Broadcast(ctx, api.BroadcastRequest{Text: text})
+		resp, err := w.Broadcast(ctx, "user:0", api.BroadcastRequest{Text: text})
 		require.NoError(rt, err)
 		require.Len(rt, resp.Results, len(running))
 		for i, r := range resp.Results {

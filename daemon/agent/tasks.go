@@ -112,6 +112,9 @@ func (m *Manager) publishTask(t api.Task, message string) {
 	if t.Via != "" {
 		data = map[string]any{"prompt": api.Shorten(t.Prompt, 200), "id": t.ID, "via": t.Via}
 	}
+	if t.Said != nil {
+		data["said"] = *t.Said
+	}
 	m.Events.Publish(api.Event{Type: api.EventTask, Agent: t.Agent, Message: message, Data: data})
 }
 
@@ -119,11 +122,6 @@ func (m *Manager) publishTask(t api.Task, message string) {
 func (m *Manager) publishLater(t api.Task, message string) {
 	data := map[string]any{"prompt": api.Shorten(t.Prompt, 200), "id": t.ID, "state": t.State, "outcome": t.Outcome, "result": t.Result, "later": true}
 	m.Events.Publish(api.Event{Type: api.EventTask, Agent: t.Agent, Message: message, Data: data})
-}
-
-// logSent records input that was sent to a Running agent, with its tasks (property 25).
-func (m *Manager) logSent(a *Agent, text, via string) (api.Task, error) {
-	return m.records(a).Create(api.Task{Prompt: text, Command: []string{}, Time: m.Now().UTC(), Via: via})
 }
 
 // mendTasks corrects the records after a restart: a task that is recorded as running, and does not

@@ -31,6 +31,8 @@ type SendRequest struct {
 type BroadcastRequest struct {
 	Workspace string `json:"workspace,omitempty"`
 	Text      string `json:"text"`
+	// Say says it as SayRequest does, instead of typing it.
+	Say bool `json:"say,omitempty"`
 }
 
 // BroadcastResult is how sending to one agent went.
@@ -48,6 +50,7 @@ type BroadcastResponse struct {
 const (
 	TaskSent      = "send"
 	TaskBroadcast = "broadcast"
+	TaskSaid      = "say"
 )
 
 // TaskState is where a task is in its life.
@@ -71,6 +74,7 @@ const (
 	EndStop     TaskEnd = "stop"          // its agent was stopped
 	EndCancel   TaskEnd = "cancel"        // a person cancelled it
 	EndBudget   TaskEnd = "budget"        // its model budget was spent (on_budget = "stop")
+	EndSaid     TaskEnd = "said"          // its text was delivered to the task before it
 	EndLost     TaskEnd = "lost"          // its sandbox ended, and nobody saw how it did
 )
 
@@ -94,6 +98,7 @@ const (
 	OutcomeKilled      TaskOutcome = "killed"
 	OutcomeStopped     TaskOutcome = "stopped"
 	OutcomeCancelled   TaskOutcome = "cancelled"
+	OutcomeDelivered   TaskOutcome = "delivered" // a text that reached the task before it
 	OutcomeLost        TaskOutcome = "lost"
 )
 
@@ -172,6 +177,8 @@ type Task struct {
 	Interrupted TaskInterruption `json:"interrupted,omitempty"`
 	// Interruptions is how often it was lost at a restart, with those of the tasks that it retries by itself.
 	Interruptions int `json:"interruptions,omitempty"`
+	// Said is set if a person said its prompt to the agent.
+	Said *Said `json:"said,omitempty"`
 	// Ahead: it begins before the tasks that wait without it.
 	Ahead bool `json:"ahead,omitempty"`
 	// Waits is what a queued task waits for; nil if it begins next.

@@ -188,6 +188,11 @@ func (c *Client) Send(ctx context.Context, name string, req api.SendRequest) (ap
 	return fetch[api.Task](ctx, c, http.MethodPost, agentPath(name, "send"), nil, req)
 }
 
+// Say says a text to an agent, whatever it does.
+func (c *Client) Say(ctx context.Context, name string, req api.SayRequest) (api.SayResponse, error) {
+	return fetch[api.SayResponse](ctx, c, http.MethodPost, agentPath(name, "say"), nil, req)
+}
+
 // Broadcast sends a text to every running agent.
 func (c *Client) Broadcast(ctx context.Context, req api.BroadcastRequest) (api.BroadcastResponse, error) {
 	return fetch[api.BroadcastResponse](ctx, c, http.MethodPost, "/v1/broadcast", nil, req)

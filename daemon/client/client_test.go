@@ -128,6 +128,7 @@ func TestEveryCallUsesItsRoute(t *testing.T) {
 		{`GET /v1/top `, func(c *Client) error { _, err := c.Top(ctx); return err }},
 		{`PATCH /v1/agents/claude {"memory_limit_mb":64}`, func(c *Client) error { _, err := c.Set(ctx, "claude", api.SetRequest{MemoryMB: 64}); return err }},
 		{`POST /v1/agents/claude/send {"text":"x"}`, func(c *Client) error { _, err := c.Send(ctx, "claude", api.SendRequest{Text: "x"}); return err }},
+		{`POST /v1/agents/claude/say {"text":"x"}`, func(c *Client) error { _, err := c.Say(ctx, "claude", api.SayRequest{Text: "x"}); return err }},
 		{`POST /v1/broadcast {"text":"x"}`, func(c *Client) error { _, err := c.Broadcast(ctx, api.BroadcastRequest{Text: "x"}); return err }},
 		{"GET /v1/openapi.json ", func(c *Client) error { _, err := c.OpenAPI(ctx); return err }},
 		{"GET /v1/health ", func(c *Client) error { return c.Health(ctx) }},

@@ -13,3 +13,12 @@ func hookOf(t config.BaseType) string {
 	p, _ := hook.ByFile(t.Permissions.File)
 	return p.Name
 }
+
+// saidHookOf names the program whose hook asks what persons have said; "" for none.
+func saidHookOf(t config.BaseType) string {
+	p, ok := hook.ByName(hookOf(t))
+	if !ok || p.SaidFile() == "" {
+		return ""
+	}
+	return p.Name
+}

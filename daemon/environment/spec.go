@@ -167,6 +167,7 @@ func (b *Builder) Spec(a *agent.Agent, dir string) wire.Spec {
 	if !spec.Tools.Empty() {
 		spec.Hook = hookOf(a.Type)
 	}
+	spec.SaidHook = saidHookOf(a.Type)
 	if ws.Git {
 		if _, err := os.Lstat(ws.Root.LayersBase(k.Name)); err == nil {
 			spec.Tree, spec.Upper = ws.Root.LayersMerged(k.Name), a.Worktree()

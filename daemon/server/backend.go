@@ -191,7 +191,11 @@ type Agents interface {
 	Thaw(ctx context.Context, by, name string) (api.Agent, error)
 	Run(ctx context.Context, name string, req api.RunRequest) (api.Task, error)
 	Send(ctx context.Context, name string, req api.SendRequest) (api.Task, error)
-	Broadcast(ctx context.Context, req api.BroadcastRequest) (api.BroadcastResponse, error)
+	// Say and Broadcast are called for by.
+	Say(ctx context.Context, by, name string, req api.SayRequest) (api.SayResponse, error)
+	// Said is what an agent's program wants of the texts that wait for the agent.
+	Said(ctx context.Context, name string, req api.SaidRequest) (api.SaidResponse, error)
+	Broadcast(ctx context.Context, by string, req api.BroadcastRequest) (api.BroadcastResponse, error)
 	// Pull is called for the user with this uid.
 	Pull(ctx context.Context, caller uint32, name string, req api.PullRequest) (api.PullResponse, error)
 	Set(ctx context.Context, name string, req api.SetRequest) (api.SetResponse, error)

@@ -18,6 +18,7 @@ func (b *describer) sandboxPaths() object {
 		{"/v1/status_update", "report the progress of the agent", api.StatusUpdate{}, api.StatusUpdated{}},
 		{"/v1/task_complete", "end the agent's task", api.TaskComplete{}, api.DoneResponse{}},
 		{"/v1/workers", "delegate a task to a worker, and list, get, cancel and remove workers of the agent", api.WorkersRequest{}, api.WorkersResponse{}},
+		{"/v1/said", "the next text that a person said to the agent, and that the agent takes it", api.SaidRequest{}, api.SaidResponse{}},
 		{"/v1/timeline", "list the agent's own checkpoints, make one, and go back to one", api.TimelineRequest{}, api.TimelineResponse{}},
 	} {
 		out[m.path] = object{"post": object{"summary": m.about, "responses": b.responses(shape{out: m.out}),

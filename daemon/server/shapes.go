@@ -67,6 +67,8 @@ func shapes() map[string]shape {
 		"POST /v1/agents/{name}/thaw":    {out: api.Agent{}},
 		"POST /v1/agents/{name}/run":     {in: api.RunRequest{}, out: api.Task{}},
 		"POST /v1/agents/{name}/send":    {in: api.SendRequest{}, out: api.Task{}},
+		"POST /v1/agents/{name}/say":     {in: api.SayRequest{}, out: api.SayResponse{}},
+		"POST /v1/agents/{name}/said":    {in: api.SaidRequest{}, out: api.SaidResponse{}},
 		"POST /v1/broadcast":             {in: api.BroadcastRequest{}, out: api.BroadcastResponse{}},
 		"POST /v1/agents/{name}/commit":  {in: api.CommitRequest{}, optional: true, out: api.CommitResponse{}},
 		"POST /v1/agents/{name}/merge":   {in: api.MergeRequest{}, optional: true, out: api.MergeResponse{}},

@@ -35,6 +35,8 @@ type insideAPI struct {
 	workers chan struct{}
 	// timeline bounds what the agent does with its checkpoints.
 	timeline timelineLimits
+	// said holds a token for each request about what was said.
+	said chan struct{}
 	// objects holds a token while git gets objects that it misses.
 	objects chan struct{}
 }
@@ -48,7 +50,7 @@ func (s *Shim) openInside() error {
 		return err
 	}
 	s.onClose("files of the sandbox", func(ctx context.Context) error { return fdtree.RemoveAll(ctx, dir) })
-	in := &insideAPI{dir: dir, dirty: make(chan struct{}, 1), writes: rate.NewLimiter(rate.Every(whyPause), whyBurst), locks: make(chan struct{}, 1), remotes: make(chan struct{}, maxRemotes), workers: make(chan struct{}, maxWorkerCalls), objects: make(chan struct{}, 2), timeline: newTimelineLimits()}
+	in := &insideAPI{dir: dir, dirty: make(chan struct{}, 1), writes: rate.NewLimiter(rate.Every(whyPause), whyBurst), locks: make(chan struct{}, 1), remotes: make(chan struct{}, maxRemotes), workers: make(chan struct{}, maxWorkerCalls), objects: make(chan struct{}, 2), said: make(chan struct{}, maxSaidCalls), timeline: newTimelineLimits()}
 	s.inside = in
 	if err := s.writePolicy(s.rules(s.Spec.Settings())); err != nil {
 		return err
@@ -119,6 +121,7 @@ func (s *Shim) insideRoutes() map[string]handler {
 		"GET /v1/held":      s.insideHeld,
 		"POST /v1/remote":   s.insideRemote,
 		"POST /v1/workers":  s.insideWorkers,
+		"POST /v1/said":     s.insideSaid,
 		"POST /v1/timeline": s.insideTimeline,
 		"POST /v1/lock":     s.insideLock,
 		"POST /v1/unlock":   s.insideUnlock,

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"polis/cgroup/sandbox"
@@ -33,8 +34,18 @@ func (s *Shim) managedMounts() ([]sandbox.Mount, error) {
 	if ok {
 		dirs = append(dirs, managedDir(program.File))
 	}
-	if filepath.IsAbs(s.Spec.Context) && (!ok || dirs[0] != managedDir(s.Spec.Context)) {
-		dirs = append(dirs, managedDir(s.Spec.Context))
+	said, asks := hook.ByName(s.Spec.SaidHook)
+	var also []string
+	if asks {
+		also = append(also, said.SaidFile())
+	}
+	if filepath.IsAbs(s.Spec.Context) {
+		also = append(also, s.Spec.Context)
+	}
+	for _, file := range also {
+		if dir := managedDir(file); !slices.Contains(dirs, dir) {
+			dirs = append(dirs, dir)
+		}
 	}
 	var mounts []sandbox.Mount
 	for _, dir := range dirs {
@@ -49,6 +60,11 @@ func (s *Shim) managedMounts() ([]sandbox.Mount, error) {
 			return nil, err
 		}
 		s.hookEnv = program.Env
+	}
+	if asks {
+		if err := s.writeSaidHook(said); err != nil {
+			return nil, err
+		}
 	}
 	return mounts, s.writeContext(s.settings())
 }
@@ -73,6 +89,19 @@ func (s *Shim) writeHook(p hook.Program) error {
 	text, err := p.Config(hookCommand(p.Name), host)
 	if err != nil {
 		return &fs.PathError{Op: "merge", Path: p.File, Err: err}
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
+	return replaceFile(file, string(text))
+}
+
+// writeSaidHook writes the configuration of the hook that asks what was said. It stops no tool.
+func (s *Shim) writeSaidHook(p hook.Program) error {
+	file := s.managedPath(p.SaidFile())
+	text, err := p.SaidConfig(wire.ToolPath + " hook --said " + p.Name + " || true")
+	if err != nil {
+		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err

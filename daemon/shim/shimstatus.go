@@ -40,6 +40,7 @@ func (s *Shim) status() wire.Status {
 			st.ExitCode, st.ExitedAt = &s.main.code, &s.main.ended
 		}
 	}
+	st.Said = s.Spec.SaidHook != ""
 	s.addTask(&st)
 	return st
 }

@@ -233,6 +233,8 @@ func badOutcome(t api.Task) api.TaskOutcome {
 		return api.OutcomeCancelled
 	case t.EndedBy == api.EndLost:
 		return api.OutcomeLost
+	case t.EndedBy == api.EndSaid:
+		return api.OutcomeDelivered
 	}
 	return api.OutcomeFailed
 }
@@ -273,6 +275,10 @@ func result(t api.Task) string {
 		}
 	case api.OutcomeKilled:
 		return "killed: " + t.Killed
+	case api.OutcomeDelivered:
+		if t.Said != nil {
+			return "delivered to " + t.Said.To
+		}
 	case api.OutcomeLost:
 		if t.Message != "" {
 			return "lost: " + api.Shorten(t.Message, 200)

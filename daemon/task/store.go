@@ -176,7 +176,9 @@ func (s *Store) write(n int, t api.Task) error {
 
 // note keeps the brief of a record. s.mu is held.
 func (s *Store) note(n int, t api.Task) {
-	if t.Via == "" {
+	if t.Outcome == api.OutcomeDelivered {
+		delete(s.briefs, n) // a text, not a task
+	} else if t.Via == "" {
 		s.briefs[n] = brief{ahead: t.Ahead, retryOf: t.RetryOf, TaskBrief: api.TaskBrief{ID: ID(s.Agent, n), State: t.State, Outcome: t.Outcome, Result: t.Result,
 			Elsewhere: t.Elsewhere, Interrupted: t.Interrupted}}
 	}

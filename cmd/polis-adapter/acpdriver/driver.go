@@ -28,11 +28,18 @@ type Asker interface {
 	Ask(ctx context.Context, req api.PermissionRequest) (api.PermissionResponse, error)
 }
 
+// Listener takes what persons say to the agent during the task: the agent's socket.
+type Listener interface {
+	TakeSaid(ctx context.Context) (said api.SaidResponse, ok bool, err error)
+}
+
 // Driver gives one task to one program. Set all fields.
 type Driver struct {
-	Asker   Asker
-	Command []string
-	Prompt  string
+	Asker Asker
+	// Listener has the next prompts of the session.
+	Listener Listener
+	Command  []string
+	Prompt   string
 	// Model is the model that the session uses; empty: the program's usual one.
 	Model string
 	Dir   string
@@ -40,7 +47,7 @@ type Driver struct {
 	Out, Errors io.Writer
 }
 
-// Run returns when the program has ended its turn, with the exit status of the task: 0 if the turn
+// Run returns when the program has ended its turn, and nobody has said anything meanwhile, with the exit status of the task: 0 if the turn
 // ended by itself.
 func (d *Driver) Run(ctx context.Context) (int, error) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -104,15 +111,30 @@ func (d *Driver) turn(ctx context.Context, in io.Writer, out io.Reader) (int, er
 		// The turn then ends as cancelled. A program that does not know how ends with the task.
 		_ = conn.Cancel(ctx, acp.CancelNotification{SessionId: session.SessionId})
 	}
-	res, err := conn.Prompt(ctx, acp.PromptRequest{SessionId: session.SessionId, Prompt: []acp.ContentBlock{acp.TextBlock(d.Prompt)}})
-	if err != nil {
-		return lines.fail("session/prompt", err)
+	for prompt := d.Prompt; ; {
+		res, err := conn.Prompt(ctx, acp.PromptRequest{SessionId: session.SessionId, Prompt: []acp.ContentBlock{acp.TextBlock(prompt)}})
+		if err != nil {
+			return lines.fail("session/prompt", err)
+		}
+		var more bool
+		if res.StopReason == acp.StopReasonEndTurn {
+			prompt, more = d.next(ctx)
+		}
+		if more {
+			continue
+		}
+		lines.print(map[string]any{"type": "result", "stopReason": res.StopReason})
+		if res.StopReason != acp.StopReasonEndTurn {
+			return 1, nil
+		}
+		return 0, nil
 	}
-	lines.print(map[string]any{"type": "result", "stopReason": res.StopReason})
-	if res.StopReason != acp.StopReasonEndTurn {
-		return 1, nil
-	}
-	return 0, nil
+}
+
+// next returns what a person said during the turn. Without polisd nothing is delivered: it is the next task.
+func (d *Driver) next(ctx context.Context) (prompt string, ok bool) {
+	said, ok, err := d.Listener.TakeSaid(ctx)
+	return said.Text, ok && err == nil
 }
 
 // fail reports that a request failed.

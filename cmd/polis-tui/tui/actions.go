@@ -177,13 +177,13 @@ func (m *Model) revert(name string) tea.Cmd {
 	})
 }
 
-// instruct gives a Running agent a line to read, and another one a task.
+// instruct says a line to a Running agent, and gives another one a task.
 func (m *Model) instruct(g api.Agent, text string) tea.Cmd {
 	d, name := m.daemon, g.Name
 	if g.Status == api.StatusRunning {
-		return m.begin(name, "sending to "+name, actionLimit, func(ctx context.Context) doneMsg {
-			_, err := d.Send(ctx, name, api.SendRequest{Text: text})
-			return doneMsg{text: "sent to agent " + name, err: err}
+		return m.begin(name, "saying it to "+name, actionLimit, func(ctx context.Context) doneMsg {
+			r, err := d.Say(ctx, name, api.SayRequest{Text: text})
+			return doneMsg{text: clean(r.Message), err: err}
 		})
 	}
 	return m.begin(name, "giving "+name+" its task", actionLimit, func(ctx context.Context) doneMsg {
@@ -194,8 +194,8 @@ func (m *Model) instruct(g api.Agent, text string) tea.Cmd {
 
 func (m *Model) broadcast(text string) tea.Cmd {
 	d, workspace := m.daemon, m.workspace
-	return m.begin(everyone, "sending to all", actionLimit, func(ctx context.Context) doneMsg {
-		r, err := d.Broadcast(ctx, api.BroadcastRequest{Workspace: workspace, Text: text})
+	return m.begin(everyone, "saying it to all", actionLimit, func(ctx context.Context) doneMsg {
+		r, err := d.Broadcast(ctx, api.BroadcastRequest{Workspace: workspace, Text: text, Say: true})
 		if err != nil {
 			return doneMsg{err: err}
 		}
@@ -205,7 +205,7 @@ func (m *Model) broadcast(text string) tea.Cmd {
 				failed = append(failed, one.Agent+": "+clean(one.Error.Message))
 			}
 		}
-		sent := "sent to " + api.Count(len(r.Results)-len(failed), "running agent")
+		sent := "said to " + api.Count(len(r.Results)-len(failed), "running agent")
 		if len(failed) > 0 {
 			return doneMsg{err: fmt.Errorf("%s, not to %s", sent, strings.Join(failed, "; "))}
 		}

@@ -37,7 +37,7 @@ type Daemon interface {
 	BringUp(ctx context.Context, name string) (api.Agent, error)
 	Stop(ctx context.Context, name string) (api.Agent, error)
 	Run(ctx context.Context, name string, req api.RunRequest) (api.Task, error)
-	Send(ctx context.Context, name string, req api.SendRequest) (api.Task, error)
+	Say(ctx context.Context, name string, req api.SayRequest) (api.SayResponse, error)
 	Broadcast(ctx context.Context, req api.BroadcastRequest) (api.BroadcastResponse, error)
 	Commit(ctx context.Context, name string, req api.CommitRequest) (api.CommitResponse, error)
 	Merge(ctx context.Context, name string, req api.MergeRequest) (api.MergeResponse, error)

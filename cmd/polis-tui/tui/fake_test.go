@@ -175,8 +175,8 @@ func (f *fakeDaemon) Run(ctx context.Context, name string, req api.RunRequest) (
 	return api.Task{Agent: name}, f.did(ctx, "run "+name+": "+req.Prompt)
 }
 
-func (f *fakeDaemon) Send(ctx context.Context, name string, req api.SendRequest) (api.Task, error) {
-	return api.Task{Agent: name}, f.did(ctx, "send "+name+": "+req.Text)
+func (f *fakeDaemon) Say(ctx context.Context, name string, req api.SayRequest) (api.SayResponse, error) {
+	return api.SayResponse{Task: api.Task{Agent: name}, Message: "queued as " + name + ".4, after " + name + ".3 ends"}, f.did(ctx, "say "+name+": "+req.Text)
 }
 
 func (f *fakeDaemon) Broadcast(ctx context.Context, req api.BroadcastRequest) (api.BroadcastResponse, error) {

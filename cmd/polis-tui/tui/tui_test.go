@@ -109,14 +109,14 @@ func TestLinesGoWhereTheyAreMeant(t *testing.T) {
 		says       string
 	}{
 		{"start", "js", []string{"ready two"}, "agent two is Idle, ready for a task"},
-		{"send to one that runs", "ihello you<enter>", []string{"send one: hello you"}, "sent to agent one"},
+		{"send to one that runs", "ihello you<enter>", []string{"say one: hello you"}, "queued as one.4, after one.3 ends"},
 		{"task for one that does not", "jifix it<enter>", []string{"run two: fix it"}, "agent two has its task"},
-		{"broadcast", "ball<enter>", []string{"broadcast: all"}, "sent to 1 running agent, not to two: no ears"},
-		{"corrected", "iab<backspace>c d<ctrl+w>e<enter>", []string{"send one: ac e"}, "sent"},
-		{"begun again", "iab<ctrl+u>c<enter>", []string{"send one: c"}, "sent"},
+		{"broadcast", "ball<enter>", []string{"broadcast: all"}, "said to 1 running agent, not to two: no ears"},
+		{"corrected", "iab<backspace>c d<ctrl+w>e<enter>", []string{"say one: ac e"}, "queued as"},
+		{"begun again", "iab<ctrl+u>c<enter>", []string{"say one: c"}, "queued as"},
 		{"nothing", "i  <enter>", nil, "nothing was sent"},
 		{"given up", "iabc<esc>", nil, "live"},
-		{"keys are text while typing", "imyDyq<enter>", []string{"send one: myDyq"}, "sent"},
+		{"keys are text while typing", "imyDyq<enter>", []string{"say one: myDyq"}, "queued as"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := twoAgents()
@@ -137,7 +137,7 @@ func TestQuestionThatComesWhileTypingIsNotAsked(t *testing.T) {
 		s.keys("ui")
 		s.release()
 		s.keys("yes<enter>")
-		require.Equal(t, []string{"send one: yes"}, f.changes())
+		require.Equal(t, []string{"say one: yes"}, f.changes())
 	})
 }
 

@@ -67,6 +67,7 @@ func SandboxRoutes() []Route {
 		{"POST /v1/wait", "Wait until a path is not locked by another agent."},
 		{"POST /v1/done", "End the agent's task with a result."},
 		{"POST /v1/remote", "What git wants of a remote of the project: polisd does it, if the agent may."},
+		{"POST /v1/said", "The next text that a person said to the agent, and that the agent takes it."},
 		{"POST /v1/workers", "Delegate a task to a worker, and list, get, cancel and remove workers of the agent."},
 		{"POST /v1/timeline", "List the agent's own checkpoints, make, mount and unmount one, and go back to one."},
 		{"POST /v1/permission_request", "Request a permission, and wait for the answer."},

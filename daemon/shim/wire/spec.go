@@ -117,6 +117,9 @@ type Spec struct {
 	Context string `json:"context,omitempty"`
 	// Hook names the program (package hook) that must ask before it uses a tool, "" for none.
 	Hook string `json:"hook,omitempty"`
+	// SaidHook names the program (package hook) that asks at each call of a tool whether a person has said
+	// something, "" for none.
+	SaidHook string `json:"said_hook,omitempty"`
 	// ToolNames are the names that the agent's program has for its tools (approval.ReadNames).
 	ToolNames map[string][]string `json:"tool_names,omitempty"`
 	// Tools and Remembered are as in Settings.

@@ -46,6 +46,8 @@ type Status struct {
 	LastEvent   uint64      `json:"last_event"`
 	Address     string      `json:"address"`
 	Passthrough bool        `json:"passthrough"`
+	// Said: the agent's program asks after each call of a tool what was said. Since SaidVersion.
+	Said bool `json:"said,omitempty"`
 	// Audit is AuditFull if the shim records what the agent opens.
 	Audit string `json:"audit,omitempty"`
 	// Update is the last status_update of the agent's program during the current task.

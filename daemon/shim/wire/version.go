@@ -49,7 +49,7 @@ import "fmt"
 //	38 an answer of a question has the name of its user
 const (
 	// Version is what a shim of this build speaks.
-	Version = 38
+	Version = 39
 	// UDPVersion is the first that has port maps of UDP.
 	UDPVersion = 5
 	// MinVersion is the oldest that this build's daemon and shim understand.
@@ -92,6 +92,8 @@ const (
 	RemountVersion = 37
 	// AnswerNameVersion is the first whose answers have the name of the user who gave them.
 	AnswerNameVersion = 38
+	// SaidVersion is the first that passes on what persons say to the agent, and reports Said.
+	SaidVersion = 39
 	// MemoryAskVersion is the first that knows Settings.MemoryAsk.
 	MemoryAskVersion = 21
 )

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"polis/daemon/client"
+	"polis/daemon/hook"
+)
+
+// hookSaid prints the next text that a person said to the agent. The text counts as delivered when it is
+// taken, before the program has it: two hooks of calls at the same time print it once.
+func (a *app) hookSaid(cmd *cobra.Command, name string) error {
+	program, ok := hook.ByName(name)
+	if !ok || program.SaidFile() == "" {
+		return usagef("there is no hook for what was said to %q", clean(name)).WithHint("there is one for claude")
+	}
+	// The program would get EPIPE if nobody read the call.
+	if _, err := io.Copy(io.Discard, io.LimitReader(a.stdin, hook.MaxInput)); err != nil {
+		return err
+	}
+	ctx, stop := interruptible(cmd.Context())
+	defer stop()
+	c := client.NewInside(client.InsideSocket)
+	defer c.Close()
+	said, ok, err := c.TakeSaid(ctx)
+	if err != nil || !ok {
+		return nil //nolint:nilerr // without polisd nothing is delivered: it is the next task
+	}
+	out, err := program.Said(said.From, said.Text)
+	if err != nil {
+		return err
+	}
+	return a.write(out)
+}
