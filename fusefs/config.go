@@ -129,6 +129,7 @@ type FS struct {
 	suspended atomic.Pointer[suspension] // nil: changes are not held back
 
 	echo       atomic.Pointer[echoing] // nil: none is in progress
+	standIns   atomic.Uint64           // inodes made by standIn
 	echoes     echoes
 	followed   followed
 	unmounting atomic.Bool // it is being unmounted
