@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"slices"
 	"sync"
 	"syscall"
 
@@ -23,7 +24,7 @@ type echoing struct {
 	tid uint32
 
 	mu sync.Mutex
-	// gone are the paths whose objects were removed: the way to one leads through others.
+	// gone are the paths whose objects were removed: the way to one leads through others. It does not change.
 	gone map[string]formerly
 	// making is the path that the thread makes now. removing is set while it removes something.
 	making   string
@@ -38,10 +39,37 @@ type formerly struct {
 
 // echoOf returns the echo whose thread made a request, or nil.
 func (fs *FS) echoOf(h *fuse.InHeader) *echoing {
-	if m := fs.echo.Load(); m != nil && h.Pid == m.tid && h.Uid == 0 {
-		return m
+	if all := fs.echo.Load(); all != nil && h.Uid == 0 {
+		for _, m := range *all {
+			if h.Pid == m.tid {
+				return m
+			}
+		}
 	}
 	return nil
+}
+
+// recognise has the view recognise the thread of an echo until end is called, by that thread.
+func (fs *FS) recognise(m *echoing) (end func()) {
+	change := func(edit func([]*echoing) []*echoing) {
+		fs.echoes.mu.Lock()
+		defer fs.echoes.mu.Unlock()
+		var all []*echoing
+		if p := fs.echo.Load(); p != nil {
+			all = slices.Clone(*p)
+		}
+		if all = edit(all); len(all) == 0 {
+			fs.echo.Store(nil)
+			return
+		}
+		fs.echo.Store(&all)
+	}
+	change(func(all []*echoing) []*echoing { return append(all, m) })
+	return func() {
+		change(func(all []*echoing) []*echoing {
+			return slices.DeleteFunc(all, func(o *echoing) bool { return o == m })
+		})
+	}
 }
 
 // step sets what the thread does next.
