@@ -128,7 +128,7 @@ func (s *showing) advance(now time.Time) (begin *echoWorker, more bool) {
 		}
 		w.stuck, s.worker = true, nil
 		q.stuck[w] = w.dir
-		s.fs.log.Debug("a change of a program delays what is shown of a directory", slog.String("op", "show-changes"), slog.String("path", w.dir))
+		s.fs.log.Debug("changes in a directory wait for a program", slog.String("op", "show-changes"), slog.String("path", w.dir))
 	}
 	if len(q.list) > 0 && len(s.steps)+len(q.list) <= maxEchoed && s.runnable() < 0 {
 		s.plan(q.list, q.dirs)

@@ -31,7 +31,7 @@ func (l *logged) String() string {
 }
 
 // holdBack has a program that makes a file in each of some directories of the view wait, and so keep the directory locked.
-// end lets them go on.
+// end ends that.
 func (v *view) holdBack(t testing.TB, dirs ...string) (end func()) {
 	t.Helper()
 	v.fs.Suspend()
