@@ -129,7 +129,9 @@ type FS struct {
 
 	suspended atomic.Pointer[suspension] // nil: changes are not held back
 
-	echo       atomic.Pointer[echoing] // nil: none is in progress
+	echo       atomic.Pointer[[]*echoing] // nil: none is in progress
+	standIns   atomic.Uint64              // inodes made by standIn
+	echoTime   atomic.Int64               // nanoseconds; see echoTime
 	echoes     echoes
 	followed   followed
 	unmounting atomic.Bool // it is being unmounted
@@ -184,6 +186,7 @@ func New(cfg Config) (*FS, error) {
 		fs.log = slog.Default()
 	}
 	fs.passthrough.Log = fs.log
+	fs.echoTime.Store(int64(echoTime))
 	if fs.timeout == 0 {
 		fs.timeout = defaultTimeout
 	}

@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"slices"
 	"sync"
 	"syscall"
 
@@ -23,13 +24,11 @@ type echoing struct {
 	tid uint32
 
 	mu sync.Mutex
-	// gone are the paths whose objects were removed: the way to one leads through others.
+	// gone are the paths whose objects were removed: the way to one leads through others. It does not change.
 	gone map[string]formerly
 	// making is the path that the thread makes now. removing is set while it removes something.
 	making   string
 	removing bool
-	// made counts the inodes that stand for removed names of which the kernel knows nothing.
-	made uint64
 }
 
 // formerly is what had a name.
@@ -40,10 +39,37 @@ type formerly struct {
 
 // echoOf returns the echo whose thread made a request, or nil.
 func (fs *FS) echoOf(h *fuse.InHeader) *echoing {
-	if m := fs.echo.Load(); m != nil && h.Pid == m.tid && h.Uid == 0 {
-		return m
+	if all := fs.echo.Load(); all != nil && h.Uid == 0 {
+		for _, m := range *all {
+			if h.Pid == m.tid {
+				return m
+			}
+		}
 	}
 	return nil
+}
+
+// recognise has the view recognise the thread of an echo until end is called, by that thread.
+func (fs *FS) recognise(m *echoing) (end func()) {
+	change := func(edit func([]*echoing) []*echoing) {
+		fs.echoes.mu.Lock()
+		defer fs.echoes.mu.Unlock()
+		var all []*echoing
+		if p := fs.echo.Load(); p != nil {
+			all = slices.Clone(*p)
+		}
+		if all = edit(all); len(all) == 0 {
+			fs.echo.Store(nil)
+			return
+		}
+		fs.echo.Store(&all)
+	}
+	change(func(all []*echoing) []*echoing { return append(all, m) })
+	return func() {
+		change(func(all []*echoing) []*echoing {
+			return slices.DeleteFunc(all, func(o *echoing) bool { return o == m })
+		})
+	}
 }
 
 // step sets what the thread does next.
@@ -64,11 +90,16 @@ func (fs *FS) onDisk(parent *inode.Node, name string) (st unix.Statx_t, root int
 	return st, p.Root, e
 }
 
-// makeable reports whether an object can be made once more: the kernel knows nothing of it. It takes the attributes of what
-// is made for the newest, and programs could change an object that they know meanwhile, also by another name.
+// standIn is the key of an inode that stands for an object while its name is made or removed once more.
+func (fs *FS) standIn() inode.Key {
+	return inode.Key{Ino: 1<<63 | fs.standIns.Add(1)} // no device has the number 0
+}
+
+// makeable reports whether a name can be made once more. The kernel must know nothing of a directory: it would unmount
+// what is mounted below. Another object can be known, by this name and by others (see echoMake).
 func (fs *FS) makeable(parent *inode.Node, name string) bool {
 	st, root, e := fs.onDisk(parent, name)
-	return e == 0 && (backing.IsDir(&st) || st.Nlink == 1) && !fs.tree.Knows(parent, name, fs.layers.KeyAt(parent, name, root, &st))
+	return e == 0 && (!backing.IsDir(&st) || !fs.tree.Knows(parent, name, fs.layers.KeyAt(parent, name, root, &st)))
 }
 
 // absent reports whether an error of onDisk says that there is nothing.
@@ -100,11 +131,9 @@ func (fs *FS) echoLookup(m *echoing, parent *inode.Node, name string, out *fuse.
 	if !fs.guard.Visible(path, kind == unix.S_IFDIR) {
 		return 0, false
 	}
-	k := inode.Key{Ino: 1<<63 | m.made} // no device has the number 0
+	k := fs.standIn()
 	if known != nil && known.Kind() == kind {
 		k = known.Key
-	} else {
-		m.made++
 	}
 	n := fs.tree.Ref(parent, name, k, kind, 0)
 	out.NodeId, out.Generation = n.ID, 1
@@ -157,19 +186,28 @@ func (fs *FS) echoRemove(parent *inode.Node, name string, dir bool) syscall.Errn
 	return 0
 }
 
-// echoMake answers mknod, mkdir and symlink with what is there.
+// echoMake answers mknod, mkdir and symlink. What is made must be there. The kernel takes the attributes of what is made
+// for the newest, and programs change objects that they know meanwhile. So it gets an inode that stands for
+// the object, and keeps the name for no time: the next look-up, also of this thread, finds the object.
 func (fs *FS) echoMake(parent *inode.Node, name string, mode uint32, out *fuse.EntryOut) syscall.Errno {
 	fs.tree.Names.RLock()
-	e := syscall.EEXIST
-	if fs.makeable(parent, name) {
-		e = fs.find(parent, name, out)
+	defer fs.tree.Names.RUnlock()
+	st, _, e := fs.onDisk(parent, name)
+	switch path := fs.tree.Child(parent, name); {
+	case e != 0:
+		return e
+	case (uint32(st.Mode)^mode)&unix.S_IFMT != 0 || !fs.makeable(parent, name):
+		return syscall.EEXIST
+	case backing.IsDir(&st): // the kernel does not know it
+		return fs.find(parent, name, out)
+	case !fs.guard.Visible(path, false):
+		return syscall.ENOENT
 	}
-	fs.tree.Names.RUnlock()
-	if e == 0 && (out.Attr.Mode^mode)&unix.S_IFMT != 0 {
-		fs.Forget(out.NodeId, 1)
-		*out, e = fuse.EntryOut{}, syscall.EEXIST
-	}
-	return e
+	n := fs.tree.Ref(nil, "", fs.standIn(), uint32(st.Mode), 0)
+	fs.tree.SetNameless(n, fs.tree.Path(parent))
+	out.NodeId, out.Generation = n.ID, 1
+	out.Attr = fuse.Attr{Ino: n.Key.Ino, Mode: uint32(st.Mode), Nlink: 1, Blksize: 4096, Owner: fuse.Owner{Uid: st.Uid, Gid: st.Gid}}
+	return 0
 }
 
 // echoGetAttr answers stat, and utimensat as if it had been done. The kernel also needs the attributes of a directory on

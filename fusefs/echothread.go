@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"log/slog"
 	"path"
-	"slices"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -29,48 +27,14 @@ type echoer struct {
 	is    *echoing
 	root  int
 	above bool // through the overlay above the view
-	until time.Time
 }
 
-// show is the echo of a list. The caller is apart.
+// show is the echo of a list.
 func (fs *FS) show(list []Change, dirs map[string]bool) {
-	e := echoer{fs: fs, above: fs.cfg.Above != "", until: time.Now().Add(echoTime)}
-	if e.root = fs.openMount(e.above); e.root < 0 {
-		return
-	}
-	defer backing.Close(e.root)
-	e.is = &echoing{tid: uint32(unix.Gettid()), gone: map[string]formerly{}}
-	fs.echo.Store(e.is)
-	defer fs.echo.Store(nil)
-	if e.above {
-		e.showAbove(list)
-		return
-	}
-	slices.SortStableFunc(list, func(a, b Change) int { return cmp.Compare(a.Path, b.Path) })
-	for _, c := range list {
-		if c.Was != 0 && (c.Is == 0 || c.Replaced) {
-			e.is.gone[c.Path] = formerly{kind: c.Was, replaced: c.Replaced}
-		}
-	}
-	for _, c := range slices.Backward(list) { // what is in a directory before the directory
-		if c.Was != 0 && (c.Is == 0 || c.Replaced && (c.Was == unix.S_IFDIR || c.Is == unix.S_IFDIR)) && e.goesOn() {
-			e.remove(c)
-		}
-	}
-	for _, c := range list {
-		if c.Is != 0 && e.goesOn() {
-			e.showThere(c)
-		}
-	}
-	for dir := range dirs {
-		if e.goesOn() {
-			nudgeAt(e.root, dir, fs.log)
-		}
-	}
+	s := &showing{fs: fs, wake: make(chan struct{}, 1), gone: map[string]formerly{}}
+	s.plan(list, dirs)
+	s.run()
 }
-
-// goesOn reports whether there is time, and the view is not about to be unmounted.
-func (e *echoer) goesOn() bool { return !e.fs.unmounting.Load() && time.Now().Before(e.until) }
 
 // openMount opens the root directory of the view's mount, or of the overlay above it; -1 if it is not there.
 func (fs *FS) openMount(above bool) int {
@@ -189,13 +153,4 @@ func (e *echoer) modify(dir int, name string) error {
 func (e *echoer) ours(fd int) bool {
 	n, err := unix.Getxattr(threadPath(fd), notifyName, make([]byte, 16))
 	return err == nil && n == len(echoAnswer)
-}
-
-// showAbove shows changes of the content of files through the overlay above the view.
-func (e *echoer) showAbove(list []Change) {
-	for _, c := range list {
-		if c.Was == unix.S_IFREG && c.Is == unix.S_IFREG && c.Content && e.goesOn() {
-			e.failed(c.Path, e.withParent(c.Path, e.modify))
-		}
-	}
 }

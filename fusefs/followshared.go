@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"log/slog"
 	"path"
 	"sync"
 
@@ -9,24 +10,35 @@ import (
 	"polis/fusefs/inode"
 )
 
-// maxFollowed bounds the shared files that are followed.
-const maxFollowed = 1000
+const (
+	// maxFollowed bounds the shared files that are followed.
+	maxFollowed = 1000
+	// keepVanished is for how many calls of FollowShared a name that has vanished is still followed, in case it comes back.
+	keepVanished = 200
+)
 
 // followed are the files that show from below and are not in a directory that does, as they were last.
 type followed struct {
 	mu    sync.Mutex // taken before the name lock
 	files map[string]Seen
+	gone  map[string]int // the calls since names have vanished
+	over  bool           // it was logged that there are too many
 
 	// new are those that were looked up, as they were then: whatever becomes of them later is to be shown.
 	newMu sync.Mutex // taken after the name lock
 	new   map[string]Seen
+	more  int // look-ups beyond the limit
 }
 
 // lookedUp notes that a program may use what shows from below at a path. The name lock is held.
 func (f *followed) lookedUp(path string, st *unix.Statx_t) {
 	f.newMu.Lock()
 	defer f.newMu.Unlock()
-	if _, noted := f.new[path]; noted || len(f.new) == maxFollowed {
+	if _, noted := f.new[path]; noted {
+		return
+	}
+	if len(f.new) == maxFollowed {
+		f.more++
 		return
 	}
 	if f.new == nil {
@@ -36,12 +48,12 @@ func (f *followed) lookedUp(path string, st *unix.Statx_t) {
 }
 
 // take returns what was looked up since the last call.
-func (f *followed) take() map[string]Seen {
+func (f *followed) take() (looked map[string]Seen, more int) {
 	f.newMu.Lock()
 	defer f.newMu.Unlock()
-	out := f.new
-	f.new = nil
-	return out
+	looked, more = f.new, f.more
+	f.new, f.more = nil, 0
+	return looked, more
 }
 
 // FollowShared has programs that watch the tree see what was changed in files that show from below (overlay.Shared): those
@@ -54,8 +66,13 @@ func (fs *FS) FollowShared() {
 		return
 	}
 	defer f.mu.Unlock()
-	looked := f.take()
-	now := fs.sharedNow(f.files, looked)
+	looked, more := f.take()
+	now, over := fs.sharedNow(looked)
+	if over += more; over > 0 && !f.over {
+		fs.log.Warn("programs that watch files are not notified of changes in all files that show from the project: there are too many",
+			slog.String("op", "follow-shared"), slog.Int("followed", maxFollowed), slog.Int("others", over))
+	}
+	f.over = over > 0
 	var changes []Change
 	for p, is := range now {
 		was, known := f.files[p]
@@ -81,34 +98,51 @@ func (fs *FS) FollowShared() {
 }
 
 // sharedNow reads the files to follow: those that were followed, those of the root directory, and those that were looked
-// up. A name that the tree itself has, or from which the agent removed what showed, is not followed.
-func (fs *FS) sharedNow(before, looked map[string]Seen) map[string]Seen {
-	now := map[string]Seen{}
+// up. A name that the tree itself has, or from which the agent removed what showed, is not followed. One that has
+// vanished is followed for some time, if there is room. over is how many others there is no room for. followed.mu is held.
+func (fs *FS) sharedNow(looked map[string]Seen) (now map[string]Seen, over int) {
+	f := &fs.followed
+	now = map[string]Seen{}
+	gone := map[string]int{}
 	fs.tree.Names.RLock()
 	defer fs.tree.Names.RUnlock()
-	add := func(p string) {
-		if _, done := now[p]; done || len(now) == maxFollowed {
+	add := func(p string, was Seen) {
+		if _, done := now[p]; done {
 			return
 		}
-		st, ok := fs.layers.FileBelow(p)
-		if !ok {
+		if _, done := gone[p]; done {
 			return
 		}
-		now[p] = Seen{}
-		if st != nil {
+		switch st, ok := fs.layers.FileBelow(p); {
+		case !ok:
+		case st == nil && was.kind == 0:
+			gone[p] = f.gone[p] + 1
+		case st == nil: // it vanishes now, which is to be shown
+			now[p], gone[p] = Seen{}, 0
+		case len(now) >= maxFollowed:
+			over++
+		default:
 			now[p] = seenOf(st)
 		}
 	}
-	for p := range before {
-		add(p)
+	for p, was := range f.files {
+		add(p, was)
 	}
 	for _, name := range fs.layers.FilesBelow() {
-		add(name)
+		add(name, Seen{})
 	}
-	for p := range looked {
-		add(p)
+	for p, was := range looked {
+		add(p, was)
 	}
-	return now
+	for p, calls := range gone {
+		if calls > 0 && (calls > keepVanished || len(now) >= maxFollowed) {
+			delete(gone, p)
+		} else {
+			now[p] = Seen{}
+		}
+	}
+	f.gone = gone
+	return now, over
 }
 
 // changedNodes are the inodes that changes are about: those of the paths and of their directories.

@@ -1,8 +1,11 @@
 package fusefs
 
 import (
+	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -68,4 +71,62 @@ func TestWatchersSeeWhatTheOwnerChangesInSharedFiles(t *testing.T) {
 	require.Equal(t, "mine", content(t, p.in(".env.own")))
 	_, err := os.Lstat(p.raw(".env"))
 	require.ErrorIs(t, err, os.ErrNotExist, "nothing was copied")
+}
+
+// Names that have vanished leave room for those that are there, and are forgotten after some time.
+func TestVanishedSharedFilesAreNotFollowedForEver(t *testing.T) {
+	var log logged
+	var low string
+	p := mountProject(t, func(dir string) { low = dir }, func(c *Config) { c.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+	follow := func() {
+		p.fs.FollowShared()
+		require.Eventually(t, func() bool { return !p.fs.ShowsChanges() }, time.Minute, time.Millisecond)
+	}
+	count := func() int { return len(p.fs.followed.files) } // a failure does not print them
+	named := func(kind string, i int) string { return filepath.Join(low, fmt.Sprintf(".env.%s%d", kind, i)) }
+	for i := range maxFollowed {
+		write(t, named("old", i), "")
+	}
+	follow()
+	for i := range maxFollowed {
+		require.NoError(t, os.Remove(named("old", i)))
+	}
+	root := watch(t, p.mnt)
+	follow()
+	root.expect(t, "DELETE .env.old7")
+	require.Equal(t, maxFollowed, count())
+
+	write(t, named("old", 7), "back")
+	follow()
+	root.expect(t, "CREATE .env.old7")
+	for i := range maxFollowed - 1 {
+		write(t, named("new", i), "")
+	}
+	follow()
+	for _, i := range []int{0, maxFollowed - 2} {
+		write(t, named("new", i), "changed")
+	}
+	root.events()
+	follow()
+	root.expect(t, "MODIFY .env.new0")
+	root.expect(t, fmt.Sprintf("MODIFY .env.new%d", maxFollowed-2))
+	require.Equal(t, maxFollowed, count())
+	require.NotContains(t, log.String(), "too many")
+
+	write(t, named("one", 2), "")
+	follow()
+	follow()
+	require.Equal(t, 1, strings.Count(log.String(), "too many"), "it is logged once")
+	require.Contains(t, log.String(), "others=1")
+
+	for i := range maxFollowed - 1 {
+		require.NoError(t, os.Remove(named("new", i)))
+	}
+	follow()
+	root.expect(t, "DELETE .env.new0")
+	for range keepVanished + 1 {
+		follow()
+	}
+	require.Equal(t, 2, count(), "with the one there was no room for")
+	require.Empty(t, p.fs.followed.gone)
 }
