@@ -183,7 +183,9 @@ func TestWhatPolisSeesIsAmongTheSteps(t *testing.T) {
 	require.Equal(t, api.TaskRunning, got.State)
 	require.True(t, slices.ContainsFunc(got.Steps, func(s api.Step) bool { return s.Kind == api.StepWaiting }), "of a task that runs: %v", got.Steps)
 	d.must("unlock", "docs/guide.md", "--agent", "bob")
-	d.eventually("it continues", func() bool { return strings.Contains(f.text(), "continued") && strings.Contains(f.text(), "ended well") })
+	d.eventually("it continues", func() bool {
+		return strings.Contains(f.text(), "continued") && strings.Contains(f.text(), "ended well")
+	})
 	got = d.settled("claude")
 	require.Positive(t, got.Use.WritesDenied)
 	require.Positive(t, got.Use.WaitedMS)

@@ -87,7 +87,7 @@ type page struct {
 	w     io.Writer
 	color bool
 	now   time.Time
-	width int // of the terminal, in cells; 0 is without bound
+	width int  // of the terminal, in cells; 0 is without bound
 	list  bool // it has a table
 	lost  cuts
 }

@@ -23,11 +23,8 @@ var transcripts = []string{
 }
 
 // TestTranscripts compares what each verb prints on a terminal of 80 and of 120 columns, and into a pipe, with
-// files. POLIS_UPDATE=1 writes them. The values, the time and the time zone are fixed.
+// files. POLIS_UPDATE=1 writes them. The values, the time and the time zone (TestMain) are fixed.
 func TestTranscripts(t *testing.T) {
-	local := time.Local
-	time.Local = time.UTC
-	t.Cleanup(func() { time.Local = local })
 	dir, err := os.MkdirTemp("", "polis") // not t.TempDir: the path of a socket must be short
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
