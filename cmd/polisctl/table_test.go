@@ -51,7 +51,7 @@ func TestPropertyWrappedLinesHaveAllWords(t *testing.T) {
 			require.Equal(t, strings.Fields(line), strings.Fields(got), "no word is broken")
 		}
 		for i, part := range strings.Split(got, "\n") {
-			require.True(t, i == 0 || strings.HasPrefix(part, "  "), "what goes on is indented: %q", part)
+			require.True(t, i == 0 || strings.HasPrefix(part, "  "), "further lines are indented: %q", part)
 		}
 	})
 }
