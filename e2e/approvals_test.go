@@ -76,7 +76,7 @@ func TestAQuestionReachesAPersonAndTheAnswerComesBack(t *testing.T) {
 	require.Equal(t, q.ID, a.Waiting.ID)
 	require.Contains(t, d.must("agents", "list"), "waiting for approval")
 	require.Equal(t, "alice\n", d.must("-q", "agents", "list", "--waiting"))
-	require.Contains(t, d.must("approvals", "approve", q.ID), "question "+q.ID+" of agent alice: approved")
+	require.Contains(t, d.must("approvals", "approve", q.ID), "approved "+q.ID)
 	r = <-asked
 	require.Zero(t, r.code, "%s", r)
 	require.Equal(t, "approved\n", r.stdout)

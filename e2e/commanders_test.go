@@ -28,7 +28,7 @@ func TestSeveralCommanders(t *testing.T) {
 	one.shows(`question `+id+` of agent alice`, `make one`, `\[a\]pprove once`)
 	two.shows(`> `+id, `make one`, `add the rule bash\(make one\)`)
 	one.key("a")
-	one.shows(`question ` + id + ` of agent alice: approved`)
+	one.shows(`approved ` + id)
 	require.Zero(t, (<-asked).code)
 	two.shows(`question `+id+` is answered or withdrawn`, `no agent asks for anything`)
 
@@ -44,7 +44,7 @@ func TestSeveralCommanders(t *testing.T) {
 	r := <-asked
 	require.Equal(t, 5, r.code)
 	require.Contains(t, r.stderr, "not that")
-	one.shows(`question ` + id + ` was answered by user:0: deny`)
+	one.shows(`question ` + id + ` was answered by root: deny`)
 
 	// Both answer at once: one is accepted, and the agent gets one answer.
 	asked = d.asking("alice", "polisctl ask -- make three")
@@ -65,7 +65,7 @@ func TestSeveralCommanders(t *testing.T) {
 		}
 	})
 	require.Zero(t, end.code)
-	one.shows(`question ` + id + `( of agent alice: approved| was answered by user:0: approve)`)
+	one.shows(`(approved ` + id + `|question ` + id + ` was answered by root: approve)`)
 	two.shows(`no agent asks for anything`)
 	require.Empty(t, d.questions())
 }

@@ -73,7 +73,7 @@ func TestATaskIsFollowedStepByStep(t *testing.T) {
 			d.add(name, "--base", name, "--memory", "256")
 			r := d.ctl("run", "-f", name, "do")
 			require.Zero(t, r.code, "%s", r)
-			require.Regexp(t, `(?s)a warning\n.*\* command  echo hello > made.txt.*\nIt is done.\n.*`+name+`\.1 ended 0 in .*merged as [0-9a-f]{7}(; .*)?\n$`, strings.ReplaceAll(r.stdout, "\r", ""), "%s", r)
+			require.Regexp(t, `(?s)a warning\n.*\* command  echo hello > made.txt.*\nIt is done.\n.*`+name+`\.1 ended well in .*merged as [0-9a-f]{7}(; .*)?\n$`, strings.ReplaceAll(r.stdout, "\r", ""), "%s", r)
 			require.NotContains(t, r.stdout, `{"type"`)
 
 			got := d.taskRecord(name + ".1")
@@ -183,7 +183,9 @@ func TestWhatPolisSeesIsAmongTheSteps(t *testing.T) {
 	require.Equal(t, api.TaskRunning, got.State)
 	require.True(t, slices.ContainsFunc(got.Steps, func(s api.Step) bool { return s.Kind == api.StepWaiting }), "of a task that runs: %v", got.Steps)
 	d.must("unlock", "docs/guide.md", "--agent", "bob")
-	d.eventually("it continues", func() bool { return strings.Contains(f.text(), "continued") && strings.Contains(f.text(), "ended 0") })
+	d.eventually("it continues", func() bool {
+		return strings.Contains(f.text(), "continued") && strings.Contains(f.text(), "ended well")
+	})
 	got = d.settled("claude")
 	require.Positive(t, got.Use.WritesDenied)
 	require.Positive(t, got.Use.WaitedMS)

@@ -84,13 +84,13 @@ func waitingCell(w *api.Waiting) cell {
 // waitingText describes what an agent waits for, since when, and what to do.
 func waitingText(p *page, agent string, w *api.Waiting) string {
 	if w.For == api.WaitingThaw {
-		return fmt.Sprintf("%s: frozen since %s ago: %s; polisctl agents thaw %s", agent, p.ago(w.Since), w.What, agent)
+		return fmt.Sprintf("%s: frozen %s ago: %s; polisctl agents thaw %s", agent, p.ago(w.Since), w.What, agent)
 	}
-	text := fmt.Sprintf("%s: waits since %s ago for ", agent, p.ago(w.Since))
+	text := fmt.Sprintf("%s: has waited %s for ", agent, p.ago(w.Since))
 	if w.For == api.WaitingLease {
 		return text + w.What + "; polisctl locks shows who has what"
 	}
-	text += "an answer to " + w.ID + ": " + w.What
+	text += "your answer to " + w.ID + ": " + firstLine(w.What, shownWhat)
 	if w.Open > 1 {
 		text += fmt.Sprintf(" (and %d more)", w.Open-1)
 	}
@@ -115,7 +115,10 @@ func portsText(ports []api.PortMapping) string {
 	return strings.Join(s, ", ")
 }
 
+// agentTable lists agents, those that wait for a person first.
 func agentTable(p *page, agents []api.Agent) {
+	agents = slices.Clone(agents)
+	slices.SortStableFunc(agents, byNeed)
 	rows := make([][]cell, 0, len(agents))
 	models := slices.ContainsFunc(agents, func(g api.Agent) bool { return g.Models != nil })
 	for _, g := range agents {

@@ -66,7 +66,7 @@ func whyPage(p *page, name string, why []api.WhyEntry) {
 			p.line("  asked by %s (pid %d)", clean(w.Program), w.Pid)
 		}
 		if w.Holder != "" {
-			held := "  held by " + w.Holder
+			held := "  held by " + who(w.Holder)
 			if w.Since != nil {
 				// How long it had been held then: it may be free by now.
 				held += fmt.Sprintf(", for %s at that time", span(w.Time.Sub(*w.Since)))
@@ -74,7 +74,7 @@ func whyPage(p *page, name string, why []api.WhyEntry) {
 			p.line("%s", held)
 		}
 		if w.By != "" {
-			p.line("  %s", api.DeniedText(w.By, w.Path, w.Reason))
+			p.line("  %s", api.DeniedText(who(w.By), w.Path, w.Reason))
 		} else if w.Hint != "" {
 			p.line("  %s", w.Hint)
 		}

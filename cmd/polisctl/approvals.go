@@ -140,7 +140,7 @@ func approvalPage(p *page, v api.Approval) {
 		field("asked by", fmt.Sprintf("%s (pid %d on the host)", cmp.Or(v.Program, "a process"), v.PID))
 	}
 	if v.Answer != nil {
-		text := string(v.Answer.Verdict) + " by " + v.Answer.By + ", " + string(cmp.Or(v.Answer.Scope, api.ScopeOnce))
+		text := string(v.Answer.Verdict) + " by " + who(v.Answer.By) + ", " + string(cmp.Or(v.Answer.Scope, api.ScopeOnce))
 		if v.Answer.Raise > 0 {
 			text += ", raised by " + strconv.FormatFloat(v.Answer.Raise, 'f', -1, 64)
 		}
@@ -232,10 +232,17 @@ func (a *app) answerCmd(verdict api.Verdict, use, short, long string, scopes boo
 	return cmd
 }
 
-var answerWords = map[api.Verdict]string{api.VerdictApprove: "approved", api.VerdictDeny: "denied", api.VerdictAbort: "denied, and its task ends"}
-
 func answeredText(v api.Approval, req api.AnswerRequest) string {
-	text := fmt.Sprintf("question %s of agent %s: %s", v.ID, v.Agent, answerWords[req.Verdict])
+	text := "denied " + v.ID
+	if req.Verdict == api.VerdictApprove {
+		text = "approved " + v.ID
+	}
+	if req.Reason != "" {
+		text += ": " + req.Reason
+	}
+	if req.Verdict == api.VerdictAbort {
+		text += ", and its task ends"
+	}
 	if req.Raise > 0 {
 		text += ", and the budget is raised by " + strconv.FormatFloat(req.Raise, 'f', -1, 64)
 	}

@@ -48,7 +48,7 @@ func rulesView(rules []api.ApprovalRule) view {
 			if r.Verdict != api.VerdictApprove {
 				verdict.color = red
 			}
-			rows = append(rows, []cell{{text: r.ID}, verdict, {text: r.Text}, {text: whose}, {text: r.Workspace}, {text: r.By}, {text: p.ago(r.At)}})
+			rows = append(rows, []cell{{text: r.ID}, verdict, {text: r.Text}, {text: whose}, {text: r.Workspace}, {text: who(r.By)}, {text: p.ago(r.At)}})
 		}
 		p.table("nothing is remembered", []string{"ID", "VERDICT", "RULE", "FOR", "WORKSPACE", "BY", "SINCE"}, rows)
 	}}

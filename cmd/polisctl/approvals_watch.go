@@ -103,6 +103,9 @@ func boundedApproval(ctx context.Context, c *client.Client, id string) (api.Appr
 	return c.Approval(ctx, id)
 }
 
+// answerKeys are the keys of approvals watch, in one line of a terminal of 80 columns.
+const answerKeys = "[a]pprove once, [t]ask, a[g]ent, [r]ole   [d]eny, e[x]it task   [s]kip  [q]uit"
+
 // answerScreen shows one question at a time and answers it with a key.
 type answerScreen struct {
 	a         *app
@@ -182,10 +185,10 @@ func (w *answerScreen) showNext(ctx context.Context) error {
 		w.shown = &whole
 	}
 	var buf bytes.Buffer
-	p := &page{w: &buf, color: w.a.colors(), now: w.a.now()}
+	p := &page{w: &buf, color: w.a.colors(), now: w.a.now(), width: w.a.columns()}
 	p.line("")
 	approvalPage(p, *w.shown)
-	p.line("%s", "[a]pprove once  for [t]ask  a[g]ent  [r]ole   [d]eny  e[x]it task  [s]kip  [q]uit")
+	p.line("%s", answerKeys)
 	ring := w.bell.Ring(w.a.now(), "agent "+next.Agent+" asks: "+next.ID)
 	if err := w.write(ring + buf.String()); err != nil {
 		return err
@@ -200,7 +203,7 @@ func (w *answerScreen) reportOutcome(ctx context.Context, id string) {
 	if v, err := boundedApproval(ctx, w.c, id); err == nil {
 		text = "question " + id + " is withdrawn: what asked does not wait any more"
 		if v.Answer != nil {
-			text = fmt.Sprintf("question %s was answered by %s: %s", id, v.Answer.By, v.Answer.Verdict)
+			text = fmt.Sprintf("question %s was answered by %s: %s", id, who(v.Answer.By), v.Answer.Verdict)
 		}
 	}
 	_ = w.say(text) // the next write fails, too, if this one does

@@ -35,7 +35,7 @@ func TestQuestionsAreAnsweredByOneKeyEach(t *testing.T) {
 	require.True(t, c.raw())
 	c.press("d", "reason for the agent")
 	c.types("nk\x7fo\r")
-	c.sees("question claude.aaaaaaaa of agent claude: denied")
+	c.sees("denied claude.aaaaaaaa")
 	require.Contains(t, strings.Join(f.log(), "\n"), `{"verdict":"deny","scope":"once","reason":"no"}`)
 	c.press("s", "question gemini.bbbbbbbb of agent gemini")
 	c.press("g", "was answered by user:7: deny")

@@ -97,7 +97,7 @@ func (a *app) showLock(lock api.Lock) error {
 		if lock.Token > 0 {
 			token = fmt.Sprintf(" (token %d)", lock.Token)
 		}
-		p.line("%s holds a %s lock on %s%s", lock.Holder, lock.LockType, api.PrintPath(lock.Path), token)
+		p.line("%s holds a %s lock on %s%s", who(lock.Holder), lock.LockType, api.PrintPath(lock.Path), token)
 		p.changed(lock.Changed)
 	}})
 }

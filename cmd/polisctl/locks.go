@@ -111,7 +111,7 @@ func locksView(locks []api.Lock, want func(api.Lock) bool) view {
 				left = span(l.ExpiresAt.Sub(p.now))
 			}
 			rows = append(rows, []cell{
-				{text: path}, {text: l.Holder}, {text: l.LockType}, {text: p.ago(l.AcquiredAt)}, {text: left},
+				{text: path}, {text: who(l.Holder)}, {text: l.LockType}, {text: p.ago(l.AcquiredAt)}, {text: left},
 				{text: fmt.Sprint(l.Token)}, {waiting(p, l), yellow}, {text: l.Workspace}, {text: l.Reason},
 			})
 		}
@@ -121,12 +121,14 @@ func locksView(locks []api.Lock, want func(api.Lock) bool) view {
 
 // waiting names the waiters of a lock, and how long they have waited.
 func waiting(p *page, l api.Lock) string {
+	out := make([]string, 0, max(len(l.Waiting), len(l.Waiters)))
 	if len(l.Waiting) == 0 {
-		return strings.Join(l.Waiters, ", ")
+		for _, name := range l.Waiters {
+			out = append(out, who(name))
+		}
 	}
-	out := make([]string, 0, len(l.Waiting))
 	for _, w := range l.Waiting {
-		out = append(out, w.Holder+" "+p.ago(w.Since))
+		out = append(out, who(w.Holder)+" "+p.ago(w.Since))
 	}
 	return strings.Join(out, ", ")
 }

@@ -17,7 +17,9 @@ import (
 // noRaceSleep keeps a program built with -race from sleeping a second at its end.
 const noRaceSleep = "atexit_sleep_ms=0"
 
+// TestMain sets the time zone while there is one goroutine: times in output are the same on every machine.
 func TestMain(m *testing.M) {
+	time.Local = time.UTC
 	testscript.Main(m, map[string]func(){
 		"polisctl": main,
 	})

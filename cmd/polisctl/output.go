@@ -5,10 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 	"unicode"
-	"unicode/utf8"
 
 	"polis/daemon/api"
 	"polis/daemon/escape"
@@ -40,7 +38,12 @@ func (a *app) render(buf *bytes.Buffer, v view, terminal bool) error {
 			fmt.Fprintln(buf, clean(n))
 		}
 	case v.human != nil:
-		v.human(&page{w: buf, color: terminal && a.colors(), now: a.now()})
+		p := &page{w: buf, now: a.now()}
+		if terminal {
+			p.color, p.width = a.colors(), a.columns()
+		}
+		v.human(p)
+		p.end()
 	}
 	return nil
 }
@@ -84,6 +87,9 @@ type page struct {
 	w     io.Writer
 	color bool
 	now   time.Time
+	width int  // of the terminal, in cells; 0 is without bound
+	list  bool // it has a table
+	lost  cuts
 }
 
 // A paint is the parameter of an SGR escape sequence (ECMA-48 8.3.117).
@@ -108,7 +114,7 @@ func (p *page) paint(c paint, s string) string {
 // line prints one line; what it is given is made harmless. A text among args is
 // never more than a part of that line: a file's name must not look like output of ours.
 func (p *page) line(format string, args ...any) {
-	fmt.Fprintln(p.w, cleanText(oneLine(format, args)))
+	fmt.Fprintln(p.w, p.wrapped(cleanText(oneLine(format, args)), 0))
 }
 
 // fields returns a function that prints a line for each value that is not empty: its label, width
@@ -117,7 +123,7 @@ func (p *page) fields(width int) func(label string, values ...string) {
 	return func(label string, values ...string) {
 		for _, v := range values {
 			if v != "" {
-				p.line("  %-*s%s", width, label, v)
+				fmt.Fprintln(p.w, p.wrapped(cleanText(oneLine("  %-*s%s", []any{width, label, v})), width+2))
 			}
 		}
 	}
@@ -125,7 +131,7 @@ func (p *page) fields(width int) func(label string, values ...string) {
 
 // warn prints a line that should be seen.
 func (p *page) warn(format string, args ...any) {
-	fmt.Fprintln(p.w, p.paint(yellow, cleanText("warning: "+oneLine(format, args))))
+	fmt.Fprintln(p.w, p.paint(yellow, p.wrapped(cleanText("warning: "+oneLine(format, args)), 0)))
 }
 
 // text prints text of several lines.
@@ -140,47 +146,6 @@ func oneLine(format string, args []any) string {
 		safe[i] = a
 	}
 	return fmt.Sprintf(format, safe...)
-}
-
-// cell is one field of a table.
-type cell struct {
-	text  string
-	color paint
-}
-
-// table prints rows below head, in columns as wide as needed. Without rows it
-// prints the empty text.
-func (p *page) table(empty string, head []string, rows [][]cell) {
-	if len(rows) == 0 {
-		p.line("%s", empty)
-		return
-	}
-	all := make([][]cell, 0, len(rows)+1)
-	top := make([]cell, len(head))
-	for i, h := range head {
-		top[i] = cell{h, bold}
-	}
-	all = append(append(all, top), rows...)
-	width := make([]int, len(head))
-	for _, row := range all {
-		for i := range row {
-			row[i].text = clean(row[i].text)
-			if row[i].text == "" {
-				row[i].text = "-"
-			}
-			width[i] = max(width[i], utf8.RuneCountInString(row[i].text))
-		}
-	}
-	for _, row := range all {
-		var b strings.Builder
-		for i, c := range row {
-			b.WriteString(p.paint(c.color, c.text))
-			if i < len(row)-1 {
-				b.WriteString(strings.Repeat(" ", width[i]-utf8.RuneCountInString(c.text)+3))
-			}
-		}
-		fmt.Fprintln(p.w, b.String())
-	}
 }
 
 // ago returns the time since t, in one unit.

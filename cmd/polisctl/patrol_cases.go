@@ -19,8 +19,9 @@ func (a *app) patrolCasesCmd() *cobra.Command {
 		Short: "List open cases of the patrol, oldest first",
 		Long: `List the open cases. A case is pending (an agent stays, or is held, until a person
 decides), merge-requested (its branch waits for the merge queue) or zombie-detected
-(the agent died, hangs or spins). A person resolves a case, or the patrol does when
-the cause no longer exists. --all also lists the last resolved cases.`,
+(the agent died). A case of an agent whose program runs, but hangs or spins, is shown
+as "needs you"; in --json it is zombie-detected, too. A person resolves a case, or the
+patrol does when the cause no longer exists. --all also lists the last resolved cases.`,
 		Args: takes(0, 0, ""),
 	}
 	cmd.Flags().StringVarP(&workspace, "workspace", "w", "", "only cases of this `WORKSPACE`")
@@ -42,9 +43,9 @@ func casesView(all []api.Case) view {
 	var ids []string
 	rows := make([][]cell, 0, len(all))
 	for _, c := range all {
-		state, evidence := cell{string(c.State), yellow}, strings.Join(c.Evidence, "; ")
+		state, evidence := cell{c.StateText(), yellow}, strings.Join(c.Evidence, "; ")
 		if c.Resolution != nil {
-			state, evidence = cell{string(c.State), dim}, resolution(c)
+			state, evidence = cell{c.StateText(), dim}, resolution(c)
 		}
 		ids = append(ids, c.ID)
 		rows = append(rows, []cell{{text: c.ID}, state, {text: c.Agent}, {text: c.Kind}, {text: firstLine(evidence, 80)}})
@@ -79,7 +80,7 @@ func (a *app) patrolShowCmd() *cobra.Command {
 }
 
 func casePage(p *page, c api.Case) {
-	p.line("%s of agent %s: %s, %s", c.ID, c.Agent, c.Kind, string(c.State))
+	p.line("%s of agent %s: %s, %s", c.ID, c.Agent, c.Kind, c.StateText())
 	field := p.fields(11)
 	field("workspace", c.Workspace)
 	field("task", c.Task)
@@ -103,7 +104,7 @@ func casePage(p *page, c api.Case) {
 func resolution(c api.Case) string {
 	text := "by the facts"
 	if c.Resolution.By != "" {
-		text = "by " + c.Resolution.By
+		text = "by " + who(c.Resolution.By)
 	}
 	if c.Resolution.How != "" {
 		text += ": " + c.Resolution.How

@@ -84,7 +84,7 @@ func portsView(ports []api.PortMapping) view {
 	return view{json: map[string]any{"ports": ports}, names: names, human: func(p *page) {
 		head := []string{"AGENT", "INTERNAL", "HOST", "PROTOCOL", "STATE", "MADE"}
 		if named {
-			head = append(head, "NAME")
+			head = append(head, "URL")
 		}
 		rows := make([][]cell, 0, len(ports))
 		for _, m := range ports {

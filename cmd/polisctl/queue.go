@@ -69,7 +69,7 @@ func queueView(all []api.Queue) view {
 				if e.State != api.QueueWaiting {
 					state = cell{string(e.State), green}
 				}
-				rows = append(rows, []cell{{text: e.Agent}, state, {text: strconv.Itoa(e.Priority)}, {text: e.By}, {text: p.ago(e.AddedAt)}, {text: strings.Join(e.Tasks, ", ")}})
+				rows = append(rows, []cell{{text: e.Agent}, state, {text: strconv.Itoa(e.Priority)}, {text: who(e.By)}, {text: p.ago(e.AddedAt)}, {text: strings.Join(e.Tasks, ", ")}})
 			}
 			p.table("no agent waits to be merged", []string{"AGENT", "STATE", "PRIORITY", "BY", "AGE", "TASK"}, rows)
 			queueRecent(p, q)

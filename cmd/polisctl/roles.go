@@ -118,7 +118,7 @@ func rolePage(p *page, r api.Role) {
 	field("env", strings.Join(r.Env, ", "))
 	field("agents", strings.Join(r.Agents, ", "))
 	for _, m := range r.Remembered {
-		field("remembered", fmt.Sprintf("%s %s (%s, by %s)", m.Verdict, m.Text, m.ID, m.By))
+		field("remembered", fmt.Sprintf("%s %s (%s, by %s)", m.Verdict, m.Text, m.ID, who(m.By)))
 	}
 }
 

@@ -49,7 +49,7 @@ func tasksPage(p *page, tasks []api.Task) {
 
 // firstLine is the first line of a text, cut to so many characters.
 func firstLine(text string, most int) string {
-	first, _, more := strings.Cut(text, "\n")
+	first, _, more := strings.Cut(prose(text), "\n")
 	if r := []rune(first); len(r) > most {
 		first, more = string(r[:most]), true
 	}

@@ -234,28 +234,12 @@ func taskPage(p *page, t api.Task, stat string) {
 		p.line("  %s %s %s: %s (%s)", w.Time.Local().Format(time.TimeOnly), w.Op, w.Path, string(w.Code), w.Errno)
 	}
 	p.line("")
-	p.text("  " + strings.ReplaceAll(t.Prompt, "\n", "\n  "))
+	p.text("  " + strings.ReplaceAll(prose(t.Prompt), "\n", "\n  "))
 	stepsText(p, t)
 	if stat != "" {
 		p.line("")
 		p.text(stat)
 	}
-}
-
-// endLine is what polisctl run ends with: "claude.3 ended 0 in 41s, 2 commits, merged as 2a89de9".
-func endLine(t api.Task) string {
-	how := string(t.EndedBy)
-	if t.EndedBy == api.EndExit {
-		how = "ended"
-		if t.ExitCode != nil {
-			how = fmt.Sprintf("ended %d", *t.ExitCode)
-		}
-	}
-	line := fmt.Sprintf("%s %s in %s, %s", t.ID, how, span(time.Duration(t.Seconds*float64(time.Second))), api.Count(t.Commits, "commit"))
-	if t.Uncommitted > 0 && t.Outcome != api.OutcomeUncommitted {
-		line += ", " + api.Count(t.Uncommitted, "uncommitted file")
-	}
-	return line + ", " + t.Result
 }
 
 // stalledText is how long a task waited for memory, if that was long enough to be noticed.

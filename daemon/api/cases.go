@@ -62,6 +62,18 @@ type CaseResolution struct {
 // Open reports whether the case waits for something.
 func (c Case) Open() bool { return c.State != CaseResolved }
 
+// StateText is the state in words for people: an agent whose program lives and waits is no zombie, it needs a person.
+func (c Case) StateText() string {
+	switch PatrolClass(c.Kind) {
+	case PatrolStalled, PatrolSpinning, PatrolStuckInDone, PatrolTaskClosed:
+		if c.State == CaseZombieDetected {
+			return "needs you"
+		}
+	case PatrolSessionDead, PatrolAgentDead:
+	}
+	return string(c.State)
+}
+
 // OfAgent reports whether the case is about the agent of this workspace and name that was added at
 // created, and not about one that had the name earlier.
 func (c Case) OfAgent(workspace, name string, created time.Time) bool {

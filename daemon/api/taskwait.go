@@ -56,7 +56,7 @@ func (w TaskWait) Text() string {
 	}
 	switch w.For {
 	case WaitTask:
-		return fmt.Sprintf("task %[1]s runs%[2]s; polisctl tasks cancel %[1]s ends it, polisctl tasks show %[1]s shows it", w.Task, since)
+		return fmt.Sprintf("%[3]s works on %[1]s%[2]s; polisctl tasks cancel %[1]s ends it, polisctl tasks show %[1]s shows it", w.Task, since, w.Agent)
 	case WaitProgram:
 		return fmt.Sprintf("the program of %[1]s runs%[2]s; polisctl agents stop %[1]s ends it, polisctl agents attach %[1]s shows it", w.Agent, since)
 	case WaitLost:

@@ -35,6 +35,22 @@ func Lines(s string) string {
 	return Text(s, func(r rune) bool { return r == '\n' || r == '\t' || unicode.IsPrint(r) })
 }
 
+// Spaces returns s with every space character (Unicode category Zs, such as the no-break space) as an ordinary space. It
+// is for prose: two names or commands that differ in a space only would look the same.
+func Spaces(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		r, n := utf8.DecodeRuneInString(s[i:])
+		if unicode.Is(unicode.Zs, r) {
+			b.WriteByte(' ')
+		} else {
+			b.WriteString(s[i : i+n])
+		}
+		i += n
+	}
+	return b.String()
+}
+
 // Byte appends c as \xNN.
 func Byte(b *strings.Builder, c byte) { fmt.Fprintf(b, `\x%02x`, c) }
 

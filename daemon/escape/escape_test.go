@@ -25,6 +25,18 @@ func TestText(t *testing.T) {
 	require.Equal(t, "a\nb", Text("a\nb", func(r rune) bool { return r == '\n' || unicode.IsPrint(r) }))
 }
 
+func TestSpaces(t *testing.T) {
+	for s, want := range map[string]string{
+		"":                                   "",
+		"two words":                          "two words",
+		"\u00ab\u00a0mot\u202f\u00bb\u3000x": "\u00ab mot \u00bb x",
+		"tab\tand\nline":                     "tab\tand\nline",
+		"\u2028\u200b\xa0":                   "\u2028\u200b\xa0", // no spaces: an end of a line, a format character, no UTF-8
+	} {
+		require.Equal(t, want, Spaces(s), "%q", s)
+	}
+}
+
 func TestPropertyOnlyWhatIsKeptIsShown(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) })).Draw(t, "text")
