@@ -76,7 +76,7 @@ func (m *Manager) sayTask(ctx context.Context, a *Agent, text string, said api.S
 	t := api.Task{Prompt: text, Command: []string{}, Time: m.Now().UTC(), Ahead: true, Said: &said, Commit: m.config().Roles[k.Role].AutoCommit && !k.ReadOnly}
 	t.Continue = m.continues(a, t)
 	said.Way = m.wayOf(ctx, a)
-	if t, err = m.assign(ctx, a, t, true, nil); err != nil {
+	if t, err = m.assign(ctx, a, t, api.RunRequest{Queue: true}); err != nil {
 		return api.SayResponse{}, err
 	}
 	if t.State != api.TaskQueued {
