@@ -20,7 +20,7 @@ func askBed(t *testing.T, layers string) *daemon {
 	d.write("ws/project/deploy/other.txt", "another "+secretText+"\n")
 	git(t, project, "add", ".")
 	git(t, project, "-c", "user.name=u", "-c", "user.email=u@x", "commit", "-qm", "files of the rule")
-	d.worker("alice", "--role", "worker")
+	d.worker("alice", "--role", "worker", "--auto-merge=false")
 	return d
 }
 
@@ -33,7 +33,7 @@ func (d *daemon) approved(agent, script string) (r result, questions []string) {
 // answered is approved with another answer.
 func (d *daemon) answered(verb, agent, script string) (r result, questions []string) {
 	d.t.Helper()
-	done := d.asking(agent, script)
+	done := d.working(agent, script)
 	for {
 		var q *api.Approval
 		d.eventually("the command ends or asks", func() bool {
@@ -70,12 +70,16 @@ func TestAnApprovedChangeIsAChange(t *testing.T) {
 				r, _ := d.answered("deny", "alice", script)
 				require.NotContains(t, r.stdout+r.stderr, secretText, script)
 			}
-			asked := d.asking("alice", "git show HEAD:deploy/prod.txt")
+			r := d.exec("alice", "git", "show", "HEAD:deploy/prod.txt")
+			require.NotZero(t, r.code, "a person's command is not asked about")
+			require.NotContains(t, r.stdout+r.stderr, secretText)
+			require.Contains(t, r.stderr, "polis: deploy/prod.txt needs an approval")
+			asked := d.working("alice", "git show HEAD:deploy/prod.txt")
 			q := d.question("alice")
 			require.Equal(t, api.ApprovalRead, q.Kind)
 			require.Equal(t, "deploy/prod.txt", q.What)
 			d.must("approvals", "deny", q.ID)
-			r := <-asked
+			r = <-asked
 			require.NotZero(t, r.code)
 			require.NotContains(t, r.stdout+r.stderr, secretText)
 
@@ -107,7 +111,7 @@ func TestAnApprovedChangeIsAChange(t *testing.T) {
 			d.must("agents", "remove", "alice")
 
 			// What no person has approved still needs one: another file, and another content that git has put there.
-			d.worker("bob", "--role", "worker")
+			d.worker("bob", "--role", "worker", "--auto-merge=false")
 			r, _ = d.approved("bob", ident+"echo approved > deploy/prod.txt; id=$(echo forged | git hash-object -w --stdin); git update-index --cacheinfo 100644,$id,deploy/prod.txt; git commit -qm forged")
 			require.Zero(t, r.code, "%s", r)
 			require.Contains(t, d.refused(api.CodeProtectedPath, "merge", "bob").Message, "deploy/prod.txt")

@@ -127,6 +127,7 @@ func (g *Guard) ask(ctx context.Context, c fusefs.Caller, op fusefs.Op, write bo
 		if ctx.Err() != nil {
 			return syscall.EINTR
 		}
+		d.Foreign = v.Foreign
 		if d.Hint = v.Reason; v.By != "" {
 			d.By, d.Reason = v.By, v.Reason
 		}
