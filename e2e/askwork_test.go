@@ -132,6 +132,18 @@ func TestAnApprovedChangeIsSaved(t *testing.T) {
 	require.Equal(t, " D deploy/other.txt\n M deploy/prod.txt\n?? deploy/new.txt\n", status)
 }
 
+// TestAFileThatIsWrittenAsideIsOneQuestion: its temporary name and the rename are part of it.
+func TestAFileThatIsWrittenAsideIsOneQuestion(t *testing.T) {
+	d := askBed(t, "auto")
+	r, questions := d.approved("alice", `python3 -c 'import os
+new = "deploy/prod.txt.tmp.%d.0123456789ab" % os.getpid()
+with open(new, "w") as f: f.write("changed\n")
+os.rename(new, "deploy/prod.txt")'`)
+	require.Zero(t, r.code, "%s", r)
+	require.Equal(t, []string{"write deploy/prod.txt"}, questions)
+	require.Contains(t, d.must("agents", "diff", "alice"), "+changed")
+}
+
 // TestOneAgentIsGivenPathsToAskFor: without a role, and while it works.
 func TestOneAgentIsGivenPathsToAskFor(t *testing.T) {
 	d := startDaemon(t, options{})
