@@ -12,7 +12,7 @@ import (
 	"polis/daemon/api"
 )
 
-// TestAFollowedTaskShowsItsQuestionAndTakesTheAnswerByKey: and its output goes on after it.
+// TestAFollowedTaskShowsItsQuestionAndTakesTheAnswerByKey: and its output continues after it.
 func TestAFollowedTaskShowsItsQuestionAndTakesTheAnswerByKey(t *testing.T) {
 	f := newAsking(t, false)
 	c := startOnTerminal(t, f.fake, "run", "claude", "make it")
