@@ -45,6 +45,21 @@ func (d *daemon) asking(agent, script string) <-chan result {
 	return out
 }
 
+// working is asking as the agent's own program: a task. Its result is in the agent's home directory, as the log of an agent
+// does not keep output and errors apart.
+func (d *daemon) working(agent, script string) <-chan result {
+	out := make(chan result, 1)
+	go func() {
+		ran := d.ctl("run", "--wait", agent, "rm -f ~/code; set +e; ("+script+"\n) >~/out 2>~/err; echo $? >~/code")
+		r := result{code: -1, stdout: readFile(d.home(agent, "out")), stderr: readFile(d.home(agent, "err"))}
+		if _, err := fmt.Sscan(readFile(d.home(agent, "code")), &r.code); err != nil {
+			r.stderr += fmt.Sprintf("\nthe script has not ended (%v): %s", err, ran)
+		}
+		out <- r
+	}()
+	return out
+}
+
 // TestAQuestionReachesAPersonAndTheAnswerComesBack, whatever the agent's program is.
 func TestAQuestionReachesAPersonAndTheAnswerComesBack(t *testing.T) {
 	d := startDaemon(t, options{config: "[roles.worker.tools]\nauto_approve = [\"read\", \"shell(go test *)\"]\nauto_deny = [\"shell(rm *)\"]\n"})
@@ -179,7 +194,7 @@ func TestARuleAsksAtTheSystemCall(t *testing.T) {
 	d.worker("alice", "--role", "worker")
 	d.sh("alice", "mkdir deploy")
 
-	asked := d.asking("alice", "echo one > deploy/prod.txt && cat deploy/prod.txt")
+	asked := d.working("alice", "echo one > deploy/prod.txt && cat deploy/prod.txt")
 	q := d.question("alice")
 	require.Equal(t, api.ApprovalWrite, q.Kind)
 	require.Equal(t, "deploy/prod.txt", q.What)
@@ -197,7 +212,7 @@ func TestARuleAsksAtTheSystemCall(t *testing.T) {
 	require.Equal(t, "one\n", r.stdout)
 	require.Equal(t, "one\n", d.sh("alice", "cat deploy/prod.txt"), "reading is remembered")
 
-	asked = d.asking("alice", "echo two > deploy/prod.txt; cat /run/polis/why")
+	asked = d.working("alice", "echo two > deploy/prod.txt; cat /run/polis/why")
 	d.must("approvals", "deny", d.question("alice").ID, "not today")
 	r = <-asked
 	require.Contains(t, r.stderr, "Permission denied")
@@ -205,7 +220,7 @@ func TestARuleAsksAtTheSystemCall(t *testing.T) {
 	require.Equal(t, "one\n", d.sh("alice", "cat deploy/prod.txt"))
 
 	// The death of a waiting process leaves no question.
-	asked = d.asking("alice", "timeout -s KILL 1 sh -c 'echo three > deploy/prod.txt'")
+	asked = d.working("alice", "timeout -s KILL 1 sh -c 'echo three > deploy/prod.txt'")
 	gone := d.question("alice")
 	<-asked
 	d.eventually("the question is withdrawn", func() bool { return len(d.questions()) == 0 })
@@ -230,4 +245,50 @@ func TestAnAgentThatWaitsForALeaseIsShownAsWaiting(t *testing.T) {
 	d.must("unlock", "main.txt", "--agent", "bob")
 	require.Zero(t, (<-done).code)
 	require.Equal(t, "", d.must("-q", "agents", "list", "--waiting"))
+}
+
+// TestAPersonsOwnCallsOpenNoQuestion: a command of exec and a program on the host are refused at once, with the reason, where
+// the agent's own program would wait for an answer. Such a refusal is none of the agent's task.
+func TestAPersonsOwnCallsOpenNoQuestion(t *testing.T) {
+	d := startDaemon(t, options{config: "[roles.worker]\nwrite = [\"**\"]\nask = [\"deploy/**\"]\n"})
+	d.up()
+	d.worker("alice", "--role", "worker")
+	host := d.path("ws", ".polis", "worktrees", "alice", "deploy", "prod.txt")
+	asked := d.working("alice", "mkdir -p deploy; echo one > deploy/prod.txt; while ! test -e ~/go; do sleep 0.05; done; cat deploy/prod.txt; cat deploy/prod.txt")
+	d.must("approvals", "approve", d.question("alice").ID)
+	d.eventually("the file is there", func() bool { _, err := os.Stat(host); return err == nil })
+	noQuestion := func() { t.Helper(); require.Empty(t, d.questions()) }
+
+	r := d.exec("alice", "cat", "deploy/prod.txt")
+	require.NotZero(t, r.code)
+	require.Contains(t, r.stderr, "Permission denied")
+	require.Contains(t, r.stderr, "polis: deploy/prod.txt needs an approval, which this command does not ask for: refused; polisctl agents why alice\n")
+	noQuestion()
+	r = d.exec("alice", "sh", "-c", "(echo two > deploy/prod.txt; cat deploy/prod.txt) 2>/dev/null; exit 0")
+	require.Zero(t, r.code)
+	require.Equal(t, "polis: deploy/prod.txt and 1 other call need approvals, which this command does not ask for: refused; polisctl agents why alice\n", r.stderr)
+	require.Empty(t, d.exec("alice", "cat", "main.txt").stderr)
+	why := d.must("agents", "why", "alice")
+	require.Contains(t, why, "a command of polisctl agents exec or shell is refused at once")
+
+	_, err := os.ReadFile(host)
+	require.ErrorIs(t, err, syscall.EACCES)
+	require.ErrorIs(t, os.WriteFile(host, []byte("three\n"), 0o644), syscall.EACCES)
+	noQuestion()
+	require.Contains(t, d.must("agents", "why", "alice"), "a program outside of the sandbox is refused at once")
+
+	// The agent's own program waits for an answer meanwhile, and one that is remembered holds for all calls.
+	d.sh("alice", "touch ~/go")
+	q := d.question("alice")
+	require.Equal(t, "cat", q.Program)
+	d.must("approvals", "approve", q.ID, "--for", "agent")
+	require.Equal(t, "one\none\n", (<-asked).stdout)
+	require.Equal(t, "one\n", d.sh("alice", "cat deploy/prod.txt"))
+	b, err := os.ReadFile(host)
+	require.NoError(t, err)
+	require.Equal(t, "one\n", string(b))
+	tk := d.settled("alice")
+	for _, s := range tk.Steps {
+		require.NotEqual(t, api.StepRefused, s.Kind, "%+v", s)
+	}
 }

@@ -81,7 +81,8 @@ func BenchmarkApprovals(b *testing.B) {
 		"a person's answer reaches an open that waits": "mkdir -p deploy; python3 -c '" + openLoop + "' 50",
 	} {
 		ended := make(chan string, 1)
-		go func() { ended <- d.exec("ann", "sh", "-ec", script).stdout }()
+		asked := d.working("ann", script)
+		go func() { ended <- (<-asked).stdout }()
 		var answered []time.Time
 		for len(answered) < rounds {
 			all, err := c.Approvals(ctx, "")

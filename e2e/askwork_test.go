@@ -20,7 +20,7 @@ func askBed(t *testing.T, layers string) *daemon {
 	d.write("ws/project/deploy/other.txt", "another "+secretText+"\n")
 	git(t, project, "add", ".")
 	git(t, project, "-c", "user.name=u", "-c", "user.email=u@x", "commit", "-qm", "files of the rule")
-	d.worker("alice", "--role", "worker")
+	d.worker("alice", "--role", "worker", "--auto-merge=false")
 	return d
 }
 
@@ -33,7 +33,7 @@ func (d *daemon) approved(agent, script string) (r result, questions []string) {
 // answered is approved with another answer.
 func (d *daemon) answered(verb, agent, script string) (r result, questions []string) {
 	d.t.Helper()
-	done := d.asking(agent, script)
+	done := d.working(agent, script)
 	for {
 		var q *api.Approval
 		d.eventually("the command ends or asks", func() bool {
@@ -65,24 +65,34 @@ func TestAnApprovedChangeIsAChange(t *testing.T) {
 	for _, layers := range []string{"auto", "view"} {
 		t.Run(layers, func(t *testing.T) {
 			d := askBed(t, layers)
-			require.Empty(t, d.sh("alice", "git status --porcelain"))
+			status := func() string { // git reads files again that are as old as its index
+				t.Helper()
+				r, _ := d.approved("alice", "git status --porcelain")
+				require.Zero(t, r.code, "%s", r)
+				return r.stdout
+			}
+			require.Empty(t, status())
 			for _, script := range []string{"git cat-file --batch-all-objects --batch", "cat /proc/self/cwd/.git; find / -xdev -path '*/asked/*' -type f 2>/dev/null | xargs cat"} {
 				r, _ := d.answered("deny", "alice", script)
 				require.NotContains(t, r.stdout+r.stderr, secretText, script)
 			}
-			asked := d.asking("alice", "git show HEAD:deploy/prod.txt")
+			r := d.exec("alice", "git", "show", "HEAD:deploy/prod.txt")
+			require.NotZero(t, r.code, "a person's command is not asked about")
+			require.NotContains(t, r.stdout+r.stderr, secretText)
+			require.Contains(t, r.stderr, "polis: deploy/prod.txt needs an approval")
+			asked := d.working("alice", "git show HEAD:deploy/prod.txt")
 			q := d.question("alice")
 			require.Equal(t, api.ApprovalRead, q.Kind)
 			require.Equal(t, "deploy/prod.txt", q.What)
 			d.must("approvals", "deny", q.ID)
-			r := <-asked
+			r = <-asked
 			require.NotZero(t, r.code)
 			require.NotContains(t, r.stdout+r.stderr, secretText)
 
 			r, questions := d.approved("alice", "echo changed >> deploy/prod.txt; echo new > deploy/new.txt")
 			require.Zero(t, r.code, "%s", r)
 			require.Equal(t, []string{"write deploy/prod.txt", "write deploy/new.txt"}, questions)
-			require.Equal(t, " M deploy/prod.txt\n?? deploy/new.txt\n", d.sh("alice", "git status --porcelain"))
+			require.Equal(t, " M deploy/prod.txt\n?? deploy/new.txt\n", status())
 			e := d.refused(api.CodeUnsavedWork, "agents", "remove", "alice")
 			require.Contains(t, e.Message, "2 changed files")
 
@@ -107,7 +117,7 @@ func TestAnApprovedChangeIsAChange(t *testing.T) {
 			d.must("agents", "remove", "alice")
 
 			// What no person has approved still needs one: another file, and another content that git has put there.
-			d.worker("bob", "--role", "worker")
+			d.worker("bob", "--role", "worker", "--auto-merge=false")
 			r, _ = d.approved("bob", ident+"echo approved > deploy/prod.txt; id=$(echo forged | git hash-object -w --stdin); git update-index --cacheinfo 100644,$id,deploy/prod.txt; git commit -qm forged")
 			require.Zero(t, r.code, "%s", r)
 			require.Contains(t, d.refused(api.CodeProtectedPath, "merge", "bob").Message, "deploy/prod.txt")
@@ -124,8 +134,20 @@ func TestAnApprovedChangeIsSaved(t *testing.T) {
 	require.Contains(t, d.must("agents", "diff", "alice"), "+changed")
 	d.must("discard", "alice", "--yes")
 	d.must("restore", "alice")
-	status := d.sh("alice", "git status --porcelain")
-	require.Equal(t, " D deploy/other.txt\n M deploy/prod.txt\n?? deploy/new.txt\n", status)
+	r, _ = d.approved("alice", "git status --porcelain")
+	require.Equal(t, " D deploy/other.txt\n M deploy/prod.txt\n?? deploy/new.txt\n", r.stdout)
+}
+
+// TestAFileThatIsWrittenAsideIsOneQuestion: its temporary name and the rename are part of it.
+func TestAFileThatIsWrittenAsideIsOneQuestion(t *testing.T) {
+	d := askBed(t, "auto")
+	r, questions := d.approved("alice", `python3 -c 'import os
+new = "deploy/prod.txt.tmp.%d.0123456789ab" % os.getpid()
+with open(new, "w") as f: f.write("changed\n")
+os.rename(new, "deploy/prod.txt")'`)
+	require.Zero(t, r.code, "%s", r)
+	require.Equal(t, []string{"write deploy/prod.txt"}, questions)
+	require.Contains(t, d.must("agents", "diff", "alice"), "+changed")
 }
 
 // TestOneAgentIsGivenPathsToAskFor: without a role, and while it works.

@@ -61,6 +61,9 @@ output and signals are passed on, and the exit status is the command's own. On a
 terminal the command gets a terminal. Options come before NAME; the words after NAME
 are the command. The sandbox of a stopped agent is started, without its program.
 
+A path for which the policy of the agent requires an approval is refused at once:
+questions are for the agent's own program, and not for a person's command.
+
 A command that has not ended 10 s after SIGTERM or SIGHUP (2 s on a terminal), or after
 the third signal, is killed, and one whose agent is frozen after 2 s.`,
 		Example: `  polisctl agents exec claude -- go test ./...

@@ -135,7 +135,11 @@ types NAME), these are its steps: what it read, edited, ran, said and was refuse
 // its colours.
 func (a *app) copyOut(r io.Reader) error {
 	terminal := isTerminal(a.stdout)
-	_, err := io.Copy(&termFilter{w: onlyWriter{a}, plain: !terminal}, r)
+	var w io.Writer = onlyWriter{a}
+	if terminal {
+		w = onScreen{&a.terminal, w}
+	}
+	_, err := io.Copy(&termFilter{w: w, plain: !terminal}, r)
 	if terminal && a.colors() {
 		err = errors.Join(err, a.copyText("\x1b[0m")) // a colour ends with what it was for
 	}

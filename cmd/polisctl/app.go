@@ -38,7 +38,8 @@ type app struct {
 	quiet   bool
 	timeout time.Duration
 
-	misread bool // the flags could not be parsed
+	misread  bool // the flags could not be parsed
+	terminal screen
 }
 
 // run parses args, does the verb and returns the exit status.

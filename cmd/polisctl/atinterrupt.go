@@ -21,12 +21,13 @@ type following struct {
 	question string // at Ctrl-C
 	left     string // printed when polisctl leaves and it continues
 	end      func(context.Context) error
+	agents   []string // whose questions are shown
 }
 
 // atInterrupt asks, at Ctrl-C, whether what is followed is to be ended; without a terminal, and at
 // any other signal, polisctl leaves and it continues. done is closed when polisctl follows no more: after a signal, that
 // must be within ending.Bound.
-func (a *app) atInterrupt(ctx context.Context, cancel context.CancelCauseFunc, f following, done <-chan struct{}) {
+func (a *app) atInterrupt(ctx context.Context, cancel context.CancelCauseFunc, f following, unask func(), done <-chan struct{}) {
 	sigs := make(chan os.Signal, 2)
 	signal.Notify(sigs, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(sigs)
@@ -52,6 +53,9 @@ func (a *app) atInterrupt(ctx context.Context, cancel context.CancelCauseFunc, f
 		leave()
 		return
 	}
+	unask() // the signal is no answer to a question of the agent
+	a.terminal.hold(a.stderr)
+	defer a.terminal.release()
 	fmt.Fprintf(a.stderr, "\n%s, anything else leaves it running: ", f.question)
 	answer := make(chan string, 1)
 	go func() { // ends with polisctl: nothing ends a read of a terminal

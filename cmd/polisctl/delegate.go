@@ -181,10 +181,13 @@ func (a *app) followWorker(cmd *cobra.Command, w api.Worker, live bool) error {
 				}
 			}()
 		}
+		unask := a.showWorkersQuestions(ctx, []string{w.ID})
+		defer unask()
 		var err error
 		if w, err = a.awaitWorker(ctx, c, w.ID, a.workerAsks(w.ID)); err != nil {
 			return err
 		}
+		unask()
 		if err := a.showWorker(w); err != nil {
 			return err
 		}
@@ -192,14 +195,24 @@ func (a *app) followWorker(cmd *cobra.Command, w api.Worker, live bool) error {
 	})
 }
 
-// workerAsks reports what a worker waits for: people answer its questions.
+// showWorkersQuestions is showQuestions for workers, whose IDs are the names of agents. In a sandbox nobody answers questions.
+func (a *app) showWorkersQuestions(ctx context.Context, ids []string) (stop func()) {
+	if _, inside := a.insidePath(); inside {
+		return func() {}
+	}
+	return a.showQuestions(ctx, ids)
+}
+
+// workerAsks reports what a worker waits for; showWorkersQuestions shows its questions to those who can answer them.
 func (a *app) workerAsks(id string) func(api.Waiting) {
 	return func(wait api.Waiting) {
 		if a.quiet || a.json {
 			return
 		}
-		switch wait.For {
-		case api.WaitingApproval:
+		_, inside := a.insidePath()
+		switch {
+		case wait.For == api.WaitingApproval && !inside:
+		case wait.For == api.WaitingApproval:
 			fmt.Fprintf(a.stderr, "worker %s asks: %s; polisctl approvals approve %s\n", id, clean(wait.What), clean(wait.ID))
 		default:
 			fmt.Fprintf(a.stderr, "worker %s waits for a lock on %s\n", id, clean(wait.Path))

@@ -19,13 +19,15 @@ func (a *app) followContext(cmd *cobra.Command, f following) (ctx context.Contex
 	}
 	var wg sync.WaitGroup
 	done := make(chan struct{})
-	wg.Go(func() { a.atInterrupt(ctx, cancel, f, done) })
+	unask := a.showQuestions(ctx, f.agents)
+	wg.Go(func() { a.atInterrupt(ctx, cancel, f, unask, done) })
 	ended := sync.OnceFunc(func() { close(done) })
 	return ctx, func() {
 		timed()
 		cancel(nil)
 		ended()
 		wg.Wait()
+		unask()
 	}
 }
 

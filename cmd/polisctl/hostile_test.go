@@ -108,7 +108,8 @@ func commandsOfStories(t *testing.T) [][]string {
 	return out
 }
 
-var ownSequences = regexp.MustCompile("\x1b\\[[0-9;:]*m|\x1b\\[[HJK]|\x1b\\[[0-9;]*[HJK]")
+// ownSequences are colours, movements of the cursor, and the bell with a notification of a question.
+var ownSequences = regexp.MustCompile("\a\x1b\\]9;polis: agent [ -~]* asks: [ -~]*\x1b\\\\|\x1b\\[[0-9;:]*m|\x1b\\[[HJK]|\x1b\\[[0-9;]*[HJK]")
 
 // TestNothingOfAnAgentsActsOnTheTerminal: whatever polisd answers, a terminal gets printable characters, and the
 // sequences of polisctl itself.

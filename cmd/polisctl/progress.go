@@ -7,14 +7,13 @@ import (
 	"sync"
 	"time"
 	"unicode"
-
-	"github.com/charmbracelet/x/ansi"
 )
 
 // progress shows on standard error what a long call does: one line that turns
 // on a terminal, one line per step elsewhere, nothing with -q or --json.
 type progress struct {
 	out     *os.File
+	on      *screen
 	quiet   bool
 	spins   bool
 	steps   chan string
@@ -30,7 +29,7 @@ const spinDelay = 250 * time.Millisecond
 // progress starts showing. what is the first step, shown only on a terminal.
 // The caller must call done.
 func (a *app) progress(what string) *progress {
-	p := &progress{out: a.stderr, quiet: a.quiet || a.json, steps: make(chan string)}
+	p := &progress{out: a.stderr, on: &a.terminal, quiet: a.quiet || a.json, steps: make(chan string)}
 	p.spins = !p.quiet && isTerminal(a.stderr) && a.getenv("TERM") != "dumb"
 	if p.spins {
 		p.wg.Go(func() { p.spin(what) })
@@ -76,14 +75,12 @@ func (p *progress) done() {
 func (p *progress) spin(what string) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
-	start, shown := time.Now(), false
+	start := time.Now()
 	for i := 0; ; i++ {
 		select {
 		case next, ok := <-p.steps:
 			if !ok {
-				if shown {
-					fmt.Fprint(p.out, "\r"+ansi.EraseLineRight)
-				}
+				p.on.endTurn(p.out)
 				return
 			}
 			what = next
@@ -92,7 +89,6 @@ func (p *progress) spin(what string) {
 		if time.Since(start) < spinDelay {
 			continue
 		}
-		shown = true
-		fmt.Fprintf(p.out, "\r"+ansi.EraseLineRight+"%c %s", `|/-\`[i%4], clean(what))
+		p.on.turn(p.out, fmt.Sprintf("%c %s", `|/-\`[i%4], clean(what)))
 	}
 }

@@ -22,8 +22,13 @@ func (a *app) followRace(cmd *cobra.Command, x api.Race, judge string) error {
 	c := a.client()
 	defer c.Close()
 	id := x.ID
+	var agents []string
+	for _, r := range x.Racers {
+		agents = append(agents, r.Agent)
+	}
 	ctx, stop := a.followContext(cmd, following{
-		what: "race " + id, hint: "polisctl races show " + id,
+		agents: agents,
+		what:   "race " + id, hint: "polisctl races show " + id,
 		question: "Cancel race " + id + ", and save the work of its agents in the trash? y cancels it",
 		left:     "race " + id + " continues; polisctl races show " + id + " shows its result",
 		end:      func(ctx context.Context) error { _, err := c.CancelRace(ctx, id); return err },

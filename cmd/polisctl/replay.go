@@ -70,6 +70,7 @@ func (a *app) followReplay(cmd *cobra.Command, r api.Replay, keep bool) error {
 		question: "Stop task " + task + "? y stops it",
 		left:     "task " + task + " continues; " + stays,
 		end:      func(ctx context.Context) error { _, err := c.CancelTask(ctx, task); return err },
+		agents:   []string{r.Agent},
 	})
 	defer stop()
 	p := a.progress("replay of task " + r.Of)

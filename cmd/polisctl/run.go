@@ -37,7 +37,9 @@ from a file. Words that start with '-' come after --.
 
 On a terminal, run follows the task (--follow): it shows the output, and at the
 end a line with the result. Ctrl-C asks whether to stop the task or to leave it
-running. Without a terminal, run returns when the task is given (--detach). With
+running. Without a terminal, run returns when the task is given (--detach).
+A question of the agent (polisctl approvals) is shown, and one key answers it; where
+standard input or error is no terminal, it is a line on standard error. With
 --wait it shows only the last line, when the next task can begin. With --follow and
 --wait the exit status is that of the task: that of its program, or 1 if the task
 ended in another way, without success. It is also 1 if nothing is merged because all

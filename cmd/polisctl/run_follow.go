@@ -32,6 +32,7 @@ func (a *app) followTask(cmd *cobra.Command, t api.Task, live bool) error {
 		question: "Stop task " + id + "? y stops it",
 		left:     "task " + id + " continues; polisctl tasks show " + id + " shows its result",
 		end:      func(ctx context.Context) error { _, err := c.CancelTask(ctx, id); return err },
+		agents:   []string{t.Agent},
 	})
 	defer stop()
 	var wg sync.WaitGroup

@@ -33,6 +33,26 @@ func makeRaw(f *os.File) (*rawTerminal, error) {
 	return t, nil
 }
 
+// makeKeys has the terminal at f give each key at once, without showing it. Unlike in raw mode the keys of signals send them, and
+// output is processed.
+func makeKeys(f *os.File) (*rawTerminal, error) {
+	t := &rawTerminal{fd: int(f.Fd())}
+	saved, err := term.GetState(t.fd)
+	if err == nil {
+		t.saved, t.first = saved, saved
+		var m *unix.Termios
+		if m, err = unix.IoctlGetTermios(t.fd, unix.TCGETS); err == nil {
+			m.Lflag &^= unix.ICANON | unix.ECHO
+			m.Cc[unix.VMIN], m.Cc[unix.VTIME] = 1, 0
+			err = unix.IoctlSetTermios(t.fd, unix.TCSETS, m)
+		}
+	}
+	if err != nil {
+		return nil, api.Errorf(api.CodeInternal, "terminal: read keys: %w", err)
+	}
+	return t, nil
+}
+
 // restore gives the terminal back as it was. It may be called more than once.
 func (t *rawTerminal) restore() {
 	if t == nil {

@@ -116,6 +116,8 @@ workers continue.`,
 // waitWorkers waits for one worker after the other: all of them run meanwhile.
 func (a *app) waitWorkers(ctx context.Context, c workerCalls, ids []string, all bool) error {
 	var results []api.Worker
+	unask := a.showWorkersQuestions(ctx, ids)
+	defer unask()
 	for _, id := range ids {
 		w, err := a.awaitWorker(ctx, c, id, a.workerAsks(id))
 		if err != nil {
@@ -127,6 +129,7 @@ func (a *app) waitWorkers(ctx context.Context, c workerCalls, ids []string, all 
 		}
 		results = append(results, w)
 	}
+	unask()
 	if len(results) == 1 && !all {
 		if err := a.showWorker(results[0]); err != nil {
 			return err

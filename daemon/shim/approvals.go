@@ -41,7 +41,7 @@ func (s *Shim) openApprovals() error {
 		return err
 	}
 	s.toolRules.Store(rules)
-	s.pathAsker = &pathAsker{s: s, held: map[pathCall]heldAnswer{}}
+	s.pathAsker = &pathAsker{s: s, origin: s.origin, held: map[pathCall]heldAnswer{}, unaskedOf: map[int]unasked{}}
 	s.approvals = &approval.Queue{Agent: s.Spec.Agent, Workspace: s.Spec.Workspace, Publish: s.approvalChanged,
 		Rules: func() approval.Rules { return *s.toolRules.Load() }}
 	return nil

@@ -54,6 +54,9 @@ func (s *Shim) breakersOn() {
 
 // refusedByView counts a refusal of the view by its rules.
 func (s *Shim) refusedByView(d view.Denial) {
+	if d.Foreign {
+		return
+	}
 	s.noteRefused(d)
 	s.breakers.Denied(1, d.Op+" of "+d.Path, d.Pid)
 }

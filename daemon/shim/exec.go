@@ -164,6 +164,7 @@ func (s *Shim) exec(w http.ResponseWriter, r *http.Request) error {
 	case <-done:
 	case <-time.After(300 * time.Millisecond):
 	}
+	s.tellUnasked(fw, proc.Pid(), req.TTY)
 	err = sendExit(fw, code)
 	closeAll(stdinW, outR, errR)
 	if cerr := conn.Close(); err == nil && cerr != nil && !errors.Is(cerr, net.ErrClosed) {

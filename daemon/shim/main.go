@@ -78,6 +78,7 @@ func (s *Shim) startTask(p sandbox.Process, req wire.StartRequest, by taskStart)
 	task, began, last := s.task, s.mainStart, s.lastTask
 	m, err := startSession(s.ctx, by.start, p, req.NoInput, by.steps, s.out, s.Log, func(m *session) {
 		s.mainStart = time.Now()
+		s.mainPid.Store(-1)
 		s.noteTask(req.Task, by.from, by.use())
 		if by.steps != nil {
 			s.stepping.Store(m)
@@ -90,9 +91,11 @@ func (s *Shim) startTask(p sandbox.Process, req wire.StartRequest, by taskStart)
 		s.task, s.mainStart, s.lastTask = task, began, last
 		s.auditTask.Store(nil)
 		s.stepping.Store(nil)
+		s.mainPid.Store(0)
 		return nil, err
 	}
 	s.main = m
+	s.mainPid.Store(int64(m.proc.Pid()))
 	return m, nil
 }
 

@@ -2,6 +2,7 @@ package shim
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -12,6 +13,7 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/approval"
+	"polis/daemon/shim/leftover"
 	"polis/fusefs/view"
 )
 
@@ -24,9 +26,13 @@ const maxHeldAnswers = 128
 
 // pathAsker asks a person about paths that a rule "ask" of the policy names (view.Asker).
 type pathAsker struct {
-	s    *Shim
-	mu   sync.Mutex
-	held map[pathCall]heldAnswer
+	s *Shim
+	// origin returns where a process comes from; nil: every call is the agent's.
+	origin func(pid int) (leftover.Origin, int)
+
+	mu        sync.Mutex
+	held      map[pathCall]heldAnswer
+	unaskedOf map[int]unasked // by the command
 }
 
 // pathCall is a path that a process reads or writes.
@@ -58,6 +64,9 @@ func (p *pathAsker) Ask(ctx context.Context, r view.Request) (view.Verdict, erro
 	}
 	if len(open) == 0 {
 		return view.Verdict{Allow: true}, nil
+	}
+	if v := p.unasked(cmp.Or(pid, int(r.Pid)), open[0]); v != nil {
+		return *v, nil
 	}
 	// No path has a NUL: a name with a line break must not read, or be remembered, as two names.
 	q := approval.Question{Kind: kind, Text: strings.Join(open, "\x00"), Note: fmt.Sprintf("system call: %s; rule: %s", r.Op, r.Rule), PID: pid, Program: program}

@@ -11,6 +11,7 @@ import (
 	"polis/daemon/api"
 	"polis/daemon/approval"
 	"polis/daemon/events"
+	"polis/daemon/shim/leftover"
 	"polis/daemon/shim/wire"
 	"polis/fusefs/view"
 )
@@ -112,4 +113,66 @@ func TestAPathQuestionEndsWithItsCaller(t *testing.T) {
 	require.False(t, (<-done).Allow)
 	require.Empty(t, s.approvals.Open())
 	require.Equal(t, approval.Rules{}.Remembered, s.toolRules.Load().Remembered)
+}
+
+// TestACallThatIsNotTheAgentsOpensNoQuestion, and is refused at once; an answer that is remembered holds for it as well.
+func TestACallThatIsNotTheAgentsOpensNoQuestion(t *testing.T) {
+	s := askingShim(t)
+	p := s.pathAsker
+	origin, command := leftover.Persons, 7
+	p.origin = func(int) (leftover.Origin, int) { return origin, command }
+	ask := func(path string) view.Verdict {
+		v, err := p.Ask(t.Context(), view.Request{Agent: "alice", Op: "open", Rule: "ask \"**\"", Paths: []string{path}, Pid: 1})
+		require.NoError(t, err)
+		require.Empty(t, s.approvals.Open())
+		return v
+	}
+	v := ask("a\x1b")
+	require.False(t, v.Allow)
+	require.True(t, v.Foreign)
+	require.Contains(t, v.Reason, "a command of polisctl agents exec or shell")
+	require.Equal(t, `polis: "a\x1b" needs an approval, which this command does not ask for: refused; polisctl agents why alice`, p.unaskedText(7))
+	require.Empty(t, p.unaskedText(7), "the message comes once")
+	ask("a")
+	ask("b")
+	ask("b")
+	require.Equal(t, "polis: a and 2 other calls need approvals, which this command does not ask for: refused; polisctl agents why alice", p.unaskedText(7))
+	for command = range 3 * maxUnasked {
+		ask("a")
+		require.LessOrEqual(t, len(p.unaskedOf), maxUnasked)
+	}
+	clear(p.unaskedOf)
+	origin, command = leftover.Outside, 0
+	require.Contains(t, ask("a").Reason, "a program outside of the sandbox")
+	require.Empty(t, p.unaskedOf)
+	s.remember(api.ApprovalRule{ID: "x", Agent: "alice", Verdict: api.VerdictApprove, Kind: api.ApprovalRead, What: "c"})
+	require.True(t, ask("c").Allow)
+
+	for _, origin = range []leftover.Origin{leftover.Agents, leftover.Unknown} {
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_, _ = p.Ask(ctx, view.Request{Paths: []string{"a"}, Pid: 1})
+		}()
+		s.opened(t, 1)
+		cancel()
+		<-done
+	}
+}
+
+// TestARefusalThatIsNotTheAgentsCountsForNoBreaker.
+func TestARefusalThatIsNotTheAgentsCountsForNoBreaker(t *testing.T) {
+	s := askingShim(t)
+	tripped := 0
+	s.breakers.Now, s.breakers.Trip = time.Now, func(api.Trip, []uint32) { tripped++ }
+	s.breakers.SetLimits(api.Breakers{Denials: 1})
+	for range 3 {
+		s.refusedByView(view.Denial{Op: "open", Path: "a", Foreign: true})
+	}
+	require.Zero(t, tripped)
+	for range 3 {
+		s.refusedByView(view.Denial{Op: "open", Path: "a"})
+	}
+	require.Equal(t, 1, tripped)
 }

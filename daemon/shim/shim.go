@@ -106,6 +106,7 @@ type Shim struct {
 	main      *session
 	raw       *logFile // nil until a command has a stream
 	mainStart time.Time
+	mainPid   atomic.Int64 // of the main command that began last; -1 while one is being started
 	task      mainTask
 	lastTask  string // the task that began last; "" if none did
 	oom       oomState

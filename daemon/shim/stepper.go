@@ -181,7 +181,7 @@ func (s *session) firstOf(name string) bool {
 
 // noteDenied makes a refusal a step; of a destination, the first of the task.
 func (s *Shim) noteDenied(d view.Denial) {
-	if m := s.stepping.Load(); m == nil || d.Code == string(api.CodeEgressDenied) && !m.firstOf(d.Path) {
+	if m := s.stepping.Load(); d.Foreign || m == nil || d.Code == string(api.CodeEgressDenied) && !m.firstOf(d.Path) {
 		return
 	}
 	s.noteStep(api.StepRefused, func() string {

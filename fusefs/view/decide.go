@@ -20,7 +20,7 @@ func (g *Guard) policy(ctx context.Context, c fusefs.Caller, op fusefs.Op, targe
 	if len(targets) == 0 {
 		return nil, g.refuse(c, op, true, Denial{Code: CodeUndeclaredWrite}, syscall.EACCES)
 	}
-	v := verdicts{set: set}
+	v := verdicts{set: set, tracked: g.cfg.Tracked}
 	for _, t := range targets {
 		if !clean(t.Path) {
 			return nil, g.refuse(c, op, true, Denial{Path: t.Path, Code: CodePathTraversal}, syscall.EACCES)
@@ -74,6 +74,8 @@ type verdicts struct {
 	asked []string
 	rule  string // of the first asked name
 	bad   *refusal
+	// tracked is Config.Tracked. If nil, temporary names are in questions as they are.
+	tracked func(path string) bool
 }
 
 type refusal struct {
@@ -90,8 +92,12 @@ func (v *verdicts) add(op fusefs.Op, t fusefs.Target) {
 		if len(v.asked) == 0 {
 			v.rule = d.Rule
 		}
+		name := v.askedName(t)
+		if slices.Contains(v.asked, name) {
+			return
+		}
 		if len(v.asked) < maxAsked {
-			v.asked = append(v.asked, t.Path)
+			v.asked = append(v.asked, name)
 		} else {
 			v.bad = &refusal{t.Path, "too many names to ask about at once", false}
 		}
@@ -107,6 +113,19 @@ func (v *verdicts) add(op fusefs.Op, t fusefs.Target) {
 	if v.bad == nil {
 		v.bad = &refusal{t.Path, d.Rule, d.Write == policy.Hide}
 	}
+}
+
+// askedName returns the name that a question is about: as for leases, that of the file which a known temporary name is for, so
+// that a file that is written aside and renamed is one question. A name that git tracks is a file of its own.
+func (v *verdicts) askedName(t fusefs.Target) string {
+	if v.tracked == nil || t.Dir || t.Tree {
+		return t.Path
+	}
+	dest, kind := v.set.Temps().Classify(t.Path)
+	if kind != policy.Known || v.tracked(t.Path) || v.set.DecideThrough(dest, false).Write != policy.Ask {
+		return t.Path
+	}
+	return dest
 }
 
 // ask requests a decision about names from the commander.
@@ -127,6 +146,7 @@ func (g *Guard) ask(ctx context.Context, c fusefs.Caller, op fusefs.Op, write bo
 		if ctx.Err() != nil {
 			return syscall.EINTR
 		}
+		d.Foreign = v.Foreign
 		if d.Hint = v.Reason; v.By != "" {
 			d.By, d.Reason = v.By, v.Reason
 		}

@@ -326,6 +326,36 @@ func TestAsk(t *testing.T) {
 	require.Equal(t, syscall.EINTR, g.Read(ctx, caller, fusefs.OpOpenRead, "k1"))
 }
 
+// TestAQuestionAboutATemporaryNameIsAboutItsFile: one edit that writes a file aside and renames it is about one name.
+func TestAQuestionAboutATemporaryNameIsAboutItsFile(t *testing.T) {
+	var asked [][]string
+	g := newGuard(t, policy.Rules{Write: []string{"**"}, Ask: []string{"d/**", "e/*~"}}, func(c *Config) {
+		c.Tracked = func(path string) bool { return path == "d/tracked~" }
+		c.Asker = askerFunc(func(_ context.Context, r Request) (Verdict, error) {
+			asked = append(asked, r.Paths)
+			return Verdict{Allow: true}, nil
+		})
+	})
+	write := func(op fusefs.Op, targets ...fusefs.Target) {
+		t.Helper()
+		tk, errno := g.Write(t.Context(), caller, op, targets...)
+		require.Zero(t, errno)
+		tk.Done()
+	}
+	write(fusefs.OpCreate, file("d/f.tmp.12.abcdef012345"))
+	write(fusefs.OpRename, file("d/f.tmp.12.abcdef012345"), file("d/f"))
+	write(fusefs.OpCreate, file("d/.f.swp"))
+	write(fusefs.OpRename, file("d/f~"), file("d/g"))
+	require.Equal(t, [][]string{{"d/f"}, {"d/f"}, {"d/f"}, {"d/f", "d/g"}}, asked)
+
+	// A name that git tracks, a directory, and a name whose file needs no answer are in questions as they are.
+	asked = nil
+	write(fusefs.OpOpenWrite, file("d/tracked~"))
+	write(fusefs.OpMkdir, fusefs.Target{Path: "d/f~", Dir: true})
+	write(fusefs.OpCreate, file("e/f~"))
+	require.Equal(t, [][]string{{"d/tracked~"}, {"d/f~"}, {"e/f~"}}, asked)
+}
+
 func TestMovingDirectories(t *testing.T) {
 	top := t.TempDir()
 	for _, p := range []string{"plain/a/b", "keys/a/x.pem", "src/gen/x", "big/ask.me"} {

@@ -114,6 +114,8 @@ type Denial struct {
 	// Count is the number of equal refusals that are reported as one; 0 means one. First is the time of the first one.
 	Count int       `json:"count,omitempty"`
 	First time.Time `json:"first,omitzero"`
+	// Foreign: the call was none of the agent's.
+	Foreign bool `json:"-"`
 	// Within is what Path is in, if it is no path of files.
 	Within string `json:"-"`
 }
@@ -159,6 +161,8 @@ type Verdict struct {
 	Reason string
 	// By is the person or the rule that refused; "" if there was no answer.
 	By string
+	// Foreign: the call was none of the agent's, so that nobody was asked.
+	Foreign bool
 }
 
 // Config configures a Guard. Agent and Locker must be set.

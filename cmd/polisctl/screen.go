@@ -1,0 +1,67 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/charmbracelet/x/ansi"
+)
+
+// screen is the person's terminal, which one writer has at a time: the output of a task, the line that turns while polisctl
+// waits, and a question. The zero value is ready.
+type screen struct {
+	mu     sync.Mutex
+	turns  bool // a turning line is on it
+	within bool // the output ended within a line
+}
+
+// hold gives the terminal to a question, on a line of its own; nothing else is written until release. out is the terminal.
+func (s *screen) hold(out io.Writer) {
+	s.mu.Lock()
+	switch {
+	case s.turns:
+		fmt.Fprint(out, "\r"+ansi.EraseLineRight)
+	case s.within:
+		fmt.Fprintln(out)
+	}
+	s.turns, s.within = false, false
+}
+
+func (s *screen) release() { s.mu.Unlock() }
+
+// turn draws the turning line, unless another writer has the terminal.
+func (s *screen) turn(out io.Writer, line string) {
+	if s.mu.TryLock() {
+		defer s.mu.Unlock()
+		s.turns = true
+		fmt.Fprint(out, "\r"+ansi.EraseLineRight+line)
+	}
+}
+
+// endTurn removes the turning line. A writer that has the terminal has removed it.
+func (s *screen) endTurn(out io.Writer) {
+	if s.mu.TryLock() {
+		defer s.mu.Unlock()
+		if s.turns {
+			s.turns = false
+			fmt.Fprint(out, "\r"+ansi.EraseLineRight)
+		}
+	}
+}
+
+// onScreen is a writer to the terminal that waits while a question has it.
+type onScreen struct {
+	s *screen
+	w io.Writer
+}
+
+func (o onScreen) Write(p []byte) (int, error) {
+	o.s.mu.Lock()
+	defer o.s.mu.Unlock()
+	n, err := o.w.Write(p)
+	if n > 0 {
+		o.s.within = p[n-1] != '\n'
+	}
+	return n, err
+}
