@@ -50,7 +50,7 @@ type window struct {
 // over reports whether the counter rose by more than most in span since the window began.
 // The next window then begins.
 func (w *window) over(now time.Time, v int64, span time.Duration, most int64) bool {
-	if d := now.Sub(w.from); d > span { // it was not looked at for longer
+	if d := now.Sub(w.from); d > span { // the last observation is older
 		most = int64(float64(most) * float64(d) / float64(span))
 	}
 	over := v-w.at > most

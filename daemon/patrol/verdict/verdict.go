@@ -62,7 +62,7 @@ type Facts struct {
 	// Prompt is true if it reads the keys of a terminal: a person may let it wait for the next one as long
 	// as they like.
 	Prompt bool
-	// Seen is since when the program is observed. No time counts from before.
+	// Seen is when the program was observed first. What happened before it does not count.
 	Seen time.Time
 	// Steps is true if the program reports steps. Step is when it last reported one, or the end of a call,
 	// NewStep when it last began a call that it had not made before.

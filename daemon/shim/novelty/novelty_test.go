@@ -53,7 +53,7 @@ func TestOutputThatSaysSomethingElseIsNew(t *testing.T) {
 	words := strings.Fields("alpha beta gamma delta epsilon zeta eta theta iota kappa")
 	for name, frame := range map[string]func(n int) string{
 		"a build":           func(n int) string { return fmt.Sprintf("[%d/400] CC %s_%s.o\n", n, words[n/10%10], words[n%10]) },
-		"known words anew":  func(n int) string { return words[n/10%10] + " " + words[n%10] + "\n" },
+		"known words again": func(n int) string { return words[n/10%10] + " " + words[n%10] + "\n" },
 		"without a newline": func(n int) string { return strings.Repeat(words[n%10]+words[n/10%10]+" ", 60) },
 	} {
 		t.Run(name, func(t *testing.T) { require.GreaterOrEqual(t, lastNew(100, frame), 95) })
