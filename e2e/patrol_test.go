@@ -130,7 +130,7 @@ func TestPatrolFindsWhatStallsOrSpins(t *testing.T) {
 	require.Contains(t, d.must("patrol", "show", c[0].ID), "by the facts: the agent is Stopped")
 
 	add("spins", "", "while :; do head -c 9 /dev/urandom | base64; sleep 0.1; done")
-	d.must("agents", "start", "--program", "spins")
+	d.must("agents", "run", "spins", "work")
 	require.Equal(t, api.PatrolSpinning, d.finding("spins").Class)
 	d.must("agents", "stop", "spins")
 
