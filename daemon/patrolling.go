@@ -131,13 +131,13 @@ func (p *patroller) cycle(ctx context.Context, asked, dryRun bool) (api.PatrolRe
 		living[v.Agent] = v
 		obs = append(obs, v.Observed)
 	}
-	lim := patrol.Limits{Stalled: time.Duration(c.Patrol.StalledAfter), Spinning: time.Duration(c.Patrol.SpinningAfter), Done: time.Duration(c.Patrol.DoneAfter)}
+	lim := patrolLimits(c)
 	suspects, views := p.p.Look(time.Now(), obs, lim)
 	p.living = living
 	waits := map[string]patrol.Waits{}
 	leases := p.d.leaseWaiters()
 	for _, s := range suspects {
-		w, ok := p.waitsOf(octx, s, leases, asked)
+		w, ok := p.waitsOf(octx, &s, leases, asked, lim)
 		if !ok {
 			continue
 		}
@@ -159,7 +159,7 @@ func (p *patroller) cycle(ctx context.Context, asked, dryRun bool) (api.PatrolRe
 	}
 	rep.Cleanups = p.cleanUp(ctx, asked, dryRun)
 	p.waited.Forget(suspects)
-	p.reported.Forget(rep.Findings)
+	p.reported.Forget(rep.Findings, views)
 	p.restarts.Forget(func(name string) bool { _, ok := living[name]; return ok })
 	if !dryRun {
 		p.settle(start, rep.Findings, views)
@@ -185,38 +185,40 @@ func (p *patroller) known() map[string]agent.Living {
 }
 
 // waitsOf returns what a suspect waits for; ok is false if it is none any more.
-func (p *patroller) waitsOf(ctx context.Context, s patrol.Suspect, leases map[string]string, asked bool) (w patrol.Waits, ok bool) {
+func (p *patroller) waitsOf(ctx context.Context, s *patrol.Suspect, leases map[string]string, asked bool, lim patrol.Limits) (w patrol.Waits, ok bool) {
 	if path, waits := leases[s.Agent]; waits && s.Program {
 		return patrol.LeaseWaits(path), true
 	}
 	if !asked {
-		if w, ok := p.waited.Known(time.Now(), s, p.living[s.Agent].Stood); ok {
+		if w, ok := p.waited.Known(time.Now(), *s, p.living[s.Agent].Stood); ok {
 			return w, true
 		}
-		if !p.confirmed(ctx, s) {
+		if !p.confirmed(ctx, s, lim) {
 			return w, false
 		}
 	}
 	w = p.d.waitsOf(p.living[s.Agent])
-	p.waited.Note(time.Now(), s, w)
+	p.waited.Note(time.Now(), *s, w)
 	return w, true
 }
 
 // confirmed queries a suspect's shim again: what the patrol knew of it may be a minute old. A
 // suspect that has changed since is judged in the next cycle.
-func (p *patroller) confirmed(ctx context.Context, s patrol.Suspect) bool {
+func (p *patroller) confirmed(ctx context.Context, s *patrol.Suspect, lim patrol.Limits) bool {
 	v, err := p.d.agents.ObserveAgent(ctx, s.Agent)
 	if err != nil {
 		return false
 	}
 	p.d.measureLiving(&v, nil)
 	p.living[s.Agent] = v
-	return s.Same(v.Observed)
+	now, ok := p.p.Confirm(time.Now(), *s, v.Observed, lim)
+	*s = now
+	return ok
 }
 
 // act does what a finding asks for, once, and publishes it, once.
 func (p *patroller) act(ctx context.Context, s patrol.Suspect, f *api.PatrolFinding, rules config.PatrolRules, dryRun bool) {
-	act, news := p.reported.Begin(f, dryRun)
+	act, news := p.reported.Begin(patrol.Incident(s.Observed), f, dryRun)
 	if !act {
 		return
 	}

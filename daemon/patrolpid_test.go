@@ -13,6 +13,7 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/patrol"
+	"polis/daemon/patrol/verdict"
 	"polis/daemon/procstat"
 )
 
@@ -60,7 +61,7 @@ func TestAReusedProcessNumberIsAnotherProgram(t *testing.T) {
 		first := program()
 		pid := first.Process.Pid
 		was := observe(pid)
-		now, lim := time.Now(), patrol.Limits{Stalled: time.Minute}
+		now, lim := time.Now(), patrol.Limits{Limits: verdict.Limits{Stalled: time.Minute}}
 		p := patrol.New()
 		p.Look(now, []patrol.Observed{was}, lim)
 		found, _ := p.Look(now.Add(time.Hour), []patrol.Observed{was}, lim)

@@ -2,13 +2,23 @@ package daemon
 
 import (
 	"errors"
+	"time"
 
 	"polis/daemon/agent"
+	"polis/daemon/config"
 	"polis/daemon/isolation"
 	"polis/daemon/patrol"
+	"polis/daemon/patrol/verdict"
 	"polis/daemon/procstat"
 	"polis/lockd"
 )
+
+// patrolLimits are the times of a configuration.
+func patrolLimits(c config.Config) patrol.Limits {
+	t := c.Patrol
+	return patrol.Limits{Done: time.Duration(t.DoneAfter),
+		Limits: verdict.Limits{Stalled: time.Duration(t.StalledAfter), Spinning: time.Duration(t.SpinningAfter), Model: time.Duration(t.ModelAfter)}}
+}
 
 // leaseWaiters are the agents that wait for a lease, with its path.
 func (d *Daemon) leaseWaiters() map[string]string {

@@ -129,8 +129,8 @@ func TestPatrolFindsWhatStallsOrSpins(t *testing.T) {
 	require.Empty(t, d.openCases(), "the facts resolve it")
 	require.Contains(t, d.must("patrol", "show", c[0].ID), "by the facts: the agent is Stopped")
 
-	add("spins", "", "while :; do echo thinking; sleep 0.1; done")
-	d.must("agents", "start", "--program", "spins")
+	add("spins", "", "while :; do head -c 9 /dev/urandom | base64; sleep 0.1; done")
+	d.must("agents", "run", "spins", "work")
 	require.Equal(t, api.PatrolSpinning, d.finding("spins").Class)
 	d.must("agents", "stop", "spins")
 

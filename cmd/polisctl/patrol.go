@@ -17,13 +17,13 @@ func (a *app) patrolCmd() *cobra.Command {
 		Use:   "patrol [--watch]",
 		Short: "Show which agents died, hang or spin",
 		Long: `Show the last cycle of the patrol: for each agent that lives, for how long
-nothing has happened in it and for how long it has changed nothing; and the findings
+it has made no progress and for how long it has changed nothing; and the findings
 of the patrol, with the evidence, its actions, and what you can do.
 
 The patrol reads the state of the kernel and of the agents in every [patrol] interval.
 It finds agents whose shim or program is gone, programs that continue after their task
-has ended, and agents that are stalled (nothing happens, and they wait for nothing) or
-spin (they compute or print, and change nothing). on_stall of their role sets the action
+has ended, and agents that are stalled (no progress, and they wait for nothing) or
+spin (they work, and change nothing). on_stall of their role sets the action
 for the last two; by default the patrol only reports them.
 
 An ephemeral agent whose work has ended is removed if all of the work is stored

@@ -12,8 +12,8 @@ const (
 	PatrolAgentDead   PatrolClass = "agent-dead"    // its program has ended, and its state says Running
 	PatrolStuckInDone PatrolClass = "stuck-in-done" // it said that it is done, and its program does not end
 	PatrolTaskClosed  PatrolClass = "task-closed"   // its task was cancelled or stopped, and its program does not end
-	PatrolStalled     PatrolClass = "stalled"       // nothing happens, and it waits for nothing
-	PatrolSpinning    PatrolClass = "spinning"      // it computes or prints, and changes nothing
+	PatrolStalled     PatrolClass = "stalled"       // it makes no progress, and waits for nothing, or for its model for too long
+	PatrolSpinning    PatrolClass = "spinning"      // it works, and changes nothing
 )
 
 // What the patrol does about a stalled or spinning agent: on_stall of a role.
@@ -30,11 +30,12 @@ type PatrolAgent struct {
 	Workspace string `json:"workspace"`
 	Status    Status `json:"status"`
 	Task      string `json:"task,omitempty"`
-	// QuietSeconds is for how long nothing has happened, UnchangedSeconds for how long it has
+	// QuietSeconds is for how long it has made no progress, UnchangedSeconds for how long it has
 	// changed nothing. Both begin again with the agent's program, and with polisd.
 	QuietSeconds     float64 `json:"quiet_seconds"`
 	UnchangedSeconds float64 `json:"unchanged_seconds"`
-	// Waits is what it waits for. Of an agent that is not quiet the patrol knows of questions only.
+	// Waits is what it waits for or works on. Of an agent that is not quiet the patrol knows of questions, its
+	// model and its calls only.
 	Waits string `json:"waits,omitempty"`
 	// Error is why it could not be observed. It is then left alone.
 	Error string `json:"error,omitempty"`

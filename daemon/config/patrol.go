@@ -16,6 +16,7 @@ import (
 type Patrol struct {
 	Interval      setting.Duration `toml:"interval"`
 	StalledAfter  setting.Duration `toml:"stalled_after"`
+	ModelAfter    setting.Duration `toml:"model_after"`
 	SpinningAfter setting.Duration `toml:"spinning_after"`
 	DoneAfter     setting.Duration `toml:"done_after"`
 	Escalation    Escalation       `toml:"escalation"`
@@ -34,7 +35,7 @@ type PatrolRules struct {
 const defaultNudge = "You have printed and changed nothing for a while. Continue with the task, or say what you wait for."
 
 func defaultPatrol() Patrol {
-	return Patrol{Interval: setting.Duration(10 * time.Second), StalledAfter: setting.Duration(15 * time.Minute),
+	return Patrol{Interval: setting.Duration(10 * time.Second), StalledAfter: setting.Duration(15 * time.Minute), ModelAfter: setting.Duration(time.Hour),
 		SpinningAfter: setting.Duration(time.Hour), DoneAfter: setting.Duration(time.Minute), Escalation: defaultEscalation()}
 }
 
@@ -53,7 +54,7 @@ func (c *Config) checkPatrol() error {
 		name  string
 		v     setting.Duration
 		least time.Duration
-	}{{"interval", p.Interval, time.Second}, {"stalled_after", p.StalledAfter, time.Second}, {"spinning_after", p.SpinningAfter, time.Second}, {"done_after", p.DoneAfter, time.Second}} {
+	}{{"interval", p.Interval, time.Second}, {"stalled_after", p.StalledAfter, time.Second}, {"model_after", p.ModelAfter, time.Second}, {"spinning_after", p.SpinningAfter, time.Second}, {"done_after", p.DoneAfter, time.Second}} {
 		if v := time.Duration(f.v); v != 0 && (v < f.least || v > 7*24*time.Hour) {
 			return api.Errorf(api.CodeInvalidConfig, "patrol.%s = %q: must be 0s, for never, or from %s to 168h", f.name, v, f.least)
 		}

@@ -136,6 +136,9 @@ func (x *exchange) Read(p []byte) (int, error) {
 		if x.first == 0 {
 			x.first = max(x.g.Now().Sub(x.began), time.Microsecond)
 		}
+		if !x.failed && !x.work.Over {
+			x.g.waiting.heard(p[:n], x.g.Now())
+		}
 		_, _ = x.meter.Write(p[:n]) //nolint:errcheck // it never fails
 		x.rec.Data(p[:n])
 	}

@@ -97,6 +97,7 @@ type Gateway struct {
 	slots    chan struct{}
 	bodies   *semaphore.Weighted
 	answers  *semaphore.Weighted
+	waiting  waiting
 	server   *http.Server
 	served   chan struct{}
 	ctx      context.Context // until Close

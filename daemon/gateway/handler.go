@@ -163,6 +163,9 @@ func (g *Gateway) relay(w http.ResponseWriter, r *http.Request, s *service, call
 	if re := g.replaying(); re != nil {
 		return re.answer(w, x)
 	}
+	if !x.work.Over {
+		defer g.waiting.begin(g.Now)()
+	}
 	u, f := g.admit(r.Context(), s, x.work, call.Format != provider.FormatNone)
 	if f != nil {
 		x.refused()

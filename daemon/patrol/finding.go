@@ -41,10 +41,10 @@ func Finding(now time.Time, s Suspect, w Waits, lim Limits, onStall string) (f a
 		say("its program still runs, and has changed nothing since")
 		f.Action, f.Next = "end-program", "polisctl agents watch "+s.Agent+" shows what it printed last"
 	case api.PatrolStalled:
-		if w.For != "" || w.Connections > 0 && since < silentNet*lim.Stalled {
+		if w.For != "" || w.Connections > 0 && (lim.Waiting() == 0 || now.Sub(s.Since) < lim.Waiting()) {
 			return f, false
 		}
-		say("no output, no input or output of files or the network, no processor time for %s", since)
+		f.Evidence = append(f.Evidence, s.Evidence...)
 		if w.Connections > 0 {
 			say("%s to the outside open, on which nothing came for that time", api.Count(w.Connections, "connection"))
 		} else {
@@ -55,8 +55,7 @@ func Finding(now time.Time, s Suspect, w Waits, lim Limits, onStall string) (f a
 		if w.For != "" {
 			return f, false
 		}
-		say("it changed no file for %s", since)
-		say("it used %s of processor time and printed %d bytes meanwhile", s.CPU.Round(time.Second), s.Output)
+		f.Evidence = append(f.Evidence, s.Evidence...)
 		f.Action, f.Next = cmp.Or(onStall, api.OnStallReport), fmt.Sprintf("polisctl agents watch %s shows what it prints; polisctl agents stop %s ends it", s.Agent, s.Agent)
 	}
 	return f, true

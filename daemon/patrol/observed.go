@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"polis/daemon/api"
+	"polis/daemon/patrol/verdict"
+	"polis/daemon/shim/wire"
 )
 
 // Sample are an agent's counters at a moment. All but the processor time are bytes or numbers of
@@ -44,30 +46,27 @@ type Observed struct {
 	Ended   api.TaskEnd
 	EndedAt time.Time
 	Sample  Sample
+	// Waits is true while its shim reports that it waits, such as for a person's answer.
+	Waits bool
+	// Progress is what the shim saw of its progress; nil: an earlier shim does not report it.
+	Progress *wire.Progress
 	// Err is why the rest could not be observed.
 	Err error
 }
 
 // Limits say after which time a state is a finding. 0 is never.
 type Limits struct {
-	Stalled  time.Duration // nothing happens
-	Spinning time.Duration // it works and changes nothing
-	Done     time.Duration // its task has ended, its program not (seed 004: 60 s)
+	verdict.Limits
+	Done time.Duration // its task has ended, its program not (seed 004: 60 s)
 }
 
 const (
-	// quietCPU is the share of a processor below which a program counts as doing nothing: the
-	// timers of an idle one take less.
-	quietCPU = 0.02
-	// busyCPU is the share above which it counts as computing, also on a machine with more to do
-	// than processors.
-	busyCPU = 0.2
-	// quietNet is how many bytes in a minute count as silence: neighbour discovery and the
+	// quietNet is how many bytes in a window count as silence: neighbour discovery and the
 	// keepalives of some connections take less.
 	quietNet = 4096
-	// silentNet is how many times longer than others an agent with an open connection may be
-	// quiet: it waits for a service, such as its model's, and the connection may be dead.
-	silentNet = 4
+	// quietIO is the same for what it reads and writes besides its output: the event loops of programs that
+	// wait write to themselves.
+	quietIO = 64 << 10
 	// looks is in how many consecutive looks a dead shim or program must be seen: their ends are
 	// events, which are handled by themselves.
 	looks = 2

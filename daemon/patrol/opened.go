@@ -100,6 +100,9 @@ func EndedCases(open []api.Case, began time.Time, found []api.PatrolFinding, vie
 	still := map[string]bool{}
 	for _, f := range found {
 		still[f.Agent+" "+string(f.Class)] = true
+		if hangs(f.Class) {
+			still[f.Agent+" "+string(api.PatrolStalled)], still[f.Agent+" "+string(api.PatrolSpinning)] = true, true
+		}
 	}
 	var out []Ended
 	for _, c := range open {

@@ -43,7 +43,7 @@ func TestCasesOfBreakers(t *testing.T) {
 	require.Equal(t, KindBreaker, c.Kind)
 	require.Equal(t, []string{"breaker deletions", "processes: 7 rm", `last: "x\n"`}, c.Evidence[:3])
 	require.Len(t, c.Evidence, 4)
-	running := View{Observed: at(0), Seen: time.Minute}
+	running := View{Observed: at(0)}
 	c.ID, c.Workspace, c.Agent, c.AgentCreated = "case-1", running.Workspace, running.Agent, running.Created
 	ends := func(v View) []Ended { return EndedCases([]api.Case{c}, began, nil, []View{v}) }
 	require.Empty(t, ends(running), "it is frozen, and nothing has changed")
@@ -57,33 +57,42 @@ func TestCasesOfBreakers(t *testing.T) {
 
 func TestAFindingIsReportedOnce(t *testing.T) {
 	var r Reported
-	begin := func(f api.PatrolFinding, dryRun bool) (act, news bool, skipped string) {
-		act, news = r.Begin(&f, dryRun)
-		return act, news, f.Skipped
-	}
-	expect := func(f api.PatrolFinding, wantAct, wantNews bool) {
+	expect := func(incident string, f api.PatrolFinding, wantAct, wantNews bool) {
 		t.Helper()
-		act, news, skipped := begin(f, false)
+		act, news := r.Begin(incident, &f, false)
 		require.Equal(t, wantAct, act)
 		require.Equal(t, wantNews, news)
-		require.Equal(t, wantAct, skipped == "")
+		require.Equal(t, wantAct, f.Skipped == "")
 	}
+	o := at(0)
+	one := Incident(o)
 	f := api.PatrolFinding{Class: api.PatrolStalled, Agent: "a", Generation: 1, Action: api.OnStallStop, Since: began}
-	act, news, skipped := begin(f, true)
+	dry := f
+	act, news := r.Begin(one, &dry, true)
 	require.False(t, act || news)
-	require.Equal(t, "a dry run", skipped)
-	expect(f, true, true)
-	expect(f, false, false)
+	require.Equal(t, "a dry run", dry.Skipped)
+	expect(one, f, true, true)
+	expect(one, f, false, false)
 	later := f
 	later.Since = began.Add(1)
-	expect(later, true, true)
-	r.Forget([]api.PatrolFinding{later})
-	expect(later, false, false)
-	r.Forget(nil)
-	expect(later, true, true)
+	expect(one, later, false, false)
+	r.Forget(nil, []View{{Observed: o}})
+	expect(one, later, false, false)
+	later.Class = api.PatrolSpinning
+	expect(one, later, false, false)
+	expect("another program", later, true, true)
+	expect(one, f, true, true)
+	r.Forget(nil, []View{{Observed: o, Moving: true}})
+	expect(one, f, true, true)
+	r.Forget(nil, nil)
+	expect(one, f, true, true)
 	dead := api.PatrolFinding{Class: api.PatrolAgentDead, Agent: "a", Action: "reconcile"}
-	expect(dead, true, true)
-	expect(dead, true, false)
+	expect(one, dead, true, true)
+	expect(one, dead, true, false)
+	r.Forget([]api.PatrolFinding{dead}, []View{{Observed: o}})
+	expect(one, dead, true, false)
+	r.Forget(nil, []View{{Observed: o}})
+	expect(one, dead, true, true)
 }
 
 func TestTheEventOfAFinding(t *testing.T) {

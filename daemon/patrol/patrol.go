@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"polis/daemon/api"
+	"polis/daemon/patrol/verdict"
 )
 
 // Patrol knows since when each agent has done nothing. The zero value is not usable; see [New].
@@ -28,48 +29,26 @@ func keyOf(o Observed) key {
 	return key{o.Workspace, o.Created.UnixNano(), o.Generation, o.PID, o.Began, o.Task}
 }
 
-// track is what was seen of one incarnation.
-type track struct {
-	key key
-	// began is when it was observed first, at when last.
-	began, at time.Time
-	last      Sample
-	// active is when it was last seen to do anything, changed when it last changed anything.
-	active, changed time.Time
-	// cpu and output are the counters at changed.
-	cpu    time.Duration
-	output int64
-	// dead counts the consecutive cycles in which its shim or program was gone.
-	dead int
-	// gone is when that was seen first.
-	gone time.Time
-	net  netWindow
-}
-
-// netWindow adds up the traffic of a minute, so that single packets do not count.
-type netWindow struct {
-	from time.Time
-	at   uint64
-}
-
 // Suspect is an agent that may be a finding. Whether it waits for something is not known yet:
 // asking is dear, and few are suspects.
 type Suspect struct {
 	Observed
 	Class api.PatrolClass
 	Since time.Time
-	// CPU and Output are what it used and printed since.
-	CPU    time.Duration
-	Output int64
-	key    key
+	// Evidence is what a stalled or spinning one is judged by.
+	Evidence []string
+	key      key
 }
 
 // View is what was seen of an agent, for people.
 type View struct {
 	Observed
 	Quiet, Unchanged time.Duration
-	// Seen is for how long this incarnation has been observed.
-	Seen time.Duration
+	// Waits is what it waits for or works on, as far as that is known of every agent.
+	Waits string
+	// Moving says that it makes progress again after it was stalled, Changing that it changes things again
+	// after it spun: not once, but for a while.
+	Moving, Changing bool
 }
 
 // Look takes in the observations of one cycle, which are all agents' that there are, and returns
@@ -80,7 +59,7 @@ func (p *Patrol) Look(now time.Time, all []Observed, lim Limits) (suspects []Sus
 		k := keyOf(o)
 		t := p.tracks[o.Agent]
 		if t == nil || t.key != k {
-			t = &track{key: k, began: now, at: now, last: o.Sample, active: now, changed: now, cpu: o.Sample.CPU, output: o.Sample.Output, net: netWindow{now, o.Sample.Net}}
+			t = newTrack(k, now, o)
 		}
 		next[o.Agent] = t
 		if o.Err != nil {
@@ -88,9 +67,13 @@ func (p *Patrol) Look(now time.Time, all []Observed, lim Limits) (suspects []Sus
 			views = append(views, View{Observed: o})
 			continue
 		}
-		t.take(now, o)
-		views = append(views, View{Observed: o, Quiet: now.Sub(t.active), Unchanged: now.Sub(t.changed), Seen: now.Sub(t.began)})
-		if s, ok := t.judge(now, o, lim); ok {
+		t.take(now, o, lim)
+		f := t.facts(o)
+		v := verdict.Judge(now, f, lim.Limits)
+		t.recover(f, v, lim)
+		views = append(views, View{Observed: o, Quiet: now.Sub(f.Progress()), Unchanged: now.Sub(f.Change()), Waits: v.Waits,
+			Moving: t.moving.Over(lim.Stalled), Changing: t.changing.Over(lim.Spinning)})
+		if s, ok := t.judge(now, o, lim, v); ok {
 			suspects = append(suspects, s)
 		}
 	}
@@ -98,32 +81,20 @@ func (p *Patrol) Look(now time.Time, all []Observed, lim Limits) (suspects []Sus
 	return suspects, views
 }
 
-// take compares a sample with the last one.
-func (t *track) take(now time.Time, o Observed) {
-	elapsed := now.Sub(t.at)
-	if elapsed <= 0 {
-		return
+// Confirm judges a suspect again by a newer observation. It returns it as it is now, and whether it is a suspect
+// of the same class.
+func (p *Patrol) Confirm(now time.Time, s Suspect, o Observed, lim Limits) (Suspect, bool) {
+	t := p.tracks[o.Agent]
+	if t == nil || t.key != keyOf(o) || s.key != t.key || !s.Same(o) {
+		return s, false
 	}
-	s, l := o.Sample, t.last
-	cpu := float64(s.CPU-l.CPU) / float64(elapsed)
-	changed := s.Writes != l.Writes || s.Stored != l.Stored || s.Refs != l.Refs || s.Ports != l.Ports
-	sent := false
-	if now.Sub(t.net.from) >= time.Minute || s.Net < t.net.at || s.Net-t.net.at > quietNet {
-		sent = s.Net < t.net.at || s.Net-t.net.at > quietNet
-		t.net = netWindow{now, s.Net}
-	}
-	if changed || sent || cpu >= quietCPU || s.Output != l.Output || s.Reads != l.Reads || s.Disk != l.Disk || s.Calls != l.Calls {
-		t.active = now
-	}
-	// A task is there to change something. What has none is used by a person, who may only ask.
-	if changed || o.Task == "" && (sent || s.Reads != l.Reads) {
-		t.changed, t.cpu, t.output = now, s.CPU, s.Output
-	}
-	t.at, t.last = now, s
+	t.take(now, o, lim)
+	again, ok := t.judge(now, o, lim, verdict.Judge(now, t.facts(o), lim.Limits))
+	return again, ok && again.Class == s.Class
 }
 
 // judge returns what may be wrong with an agent.
-func (t *track) judge(now time.Time, o Observed, lim Limits) (Suspect, bool) {
+func (t *track) judge(now time.Time, o Observed, lim Limits, v verdict.Verdict) (Suspect, bool) {
 	s := Suspect{Observed: o, key: t.key}
 	lives := o.Status == api.StatusRunning || o.Status == api.StatusIdle
 	switch {
@@ -143,27 +114,17 @@ func (t *track) judge(now time.Time, o Observed, lim Limits) (Suspect, bool) {
 	if o.Status != api.StatusRunning {
 		return s, false
 	}
-	s.CPU, s.Output = o.Sample.CPU-t.cpu, o.Sample.Output-t.output
-	over := func(since time.Time, most time.Duration) bool { return most > 0 && now.Sub(since) >= most }
+	over := func(since time.Time) bool { return lim.Done > 0 && now.Sub(since) >= lim.Done }
 	switch {
-	case o.Ended != "" && over(o.EndedAt, lim.Done) && over(t.changed, lim.Done):
+	case o.Ended != "" && over(o.EndedAt) && over(t.changed):
 		s.Class, s.Since = api.PatrolTaskClosed, o.EndedAt
 		if o.Ended == api.EndDone || o.Ended == api.EndComplete {
 			s.Class = api.PatrolStuckInDone
 		}
-	case over(t.active, lim.Stalled):
-		s.Class, s.Since = api.PatrolStalled, t.active
-	case over(t.changed, lim.Spinning) && now.Sub(t.active) < lim.Spinning/2 && t.works(now, s):
-		s.Class, s.Since = api.PatrolSpinning, t.changed
 	default:
-		return s, false
+		s.Class, s.Since, s.Evidence = v.Class, v.Since, v.Evidence
 	}
-	return s, true
-}
-
-// works reports whether the agent computed or printed since it last changed something.
-func (t *track) works(now time.Time, s Suspect) bool {
-	return s.Output > 0 || float64(s.CPU)/float64(now.Sub(t.changed)) >= busyCPU
+	return s, s.Class != ""
 }
 
 // Same reports whether a suspect is what it was: the same incarnation, and nothing happened since.
@@ -172,11 +133,22 @@ func (s Suspect) Same(o Observed) bool {
 	if o.Err != nil || keyOf(o) != s.key || o.Status != s.Status || o.Shim != s.Shim || o.Program != s.Program {
 		return false
 	}
+	unchanged := o.Sample.Writes == s.Sample.Writes && o.Sample.Stored == s.Sample.Stored && o.Sample.Refs == s.Sample.Refs && o.Sample.Ports == s.Sample.Ports
 	switch s.Class {
 	case api.PatrolStalled:
-		return o.Sample.Output == s.Sample.Output && o.Sample.Writes == s.Sample.Writes && o.Sample.Reads == s.Sample.Reads && o.Sample.Disk == s.Sample.Disk && o.Sample.Calls == s.Sample.Calls
+		return unchanged && o.Sample.Reads == s.Sample.Reads && sameProgress(s.Observed, o)
 	case api.PatrolSpinning, api.PatrolStuckInDone, api.PatrolTaskClosed:
-		return o.Sample.Writes == s.Sample.Writes && o.Sample.Stored == s.Sample.Stored && o.Sample.Refs == s.Sample.Refs && o.Sample.Ports == s.Sample.Ports
+		return unchanged
 	}
 	return true
+}
+
+// sameProgress reports whether an agent has printed nothing new, taken no step, sent no request
+// and got no answer.
+func sameProgress(a, b Observed) bool {
+	if a.Progress == nil || b.Progress == nil {
+		return a.Progress == b.Progress && a.Sample.Output == b.Sample.Output
+	}
+	p, q := a.Progress, b.Progress
+	return p.New.Equal(q.New) && p.Step.Equal(q.Step) && p.Heard.Equal(q.Heard) && p.WaitsSince.Equal(q.WaitsSince)
 }

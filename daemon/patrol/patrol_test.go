@@ -9,11 +9,13 @@ import (
 	"pgregory.net/rapid"
 
 	"polis/daemon/api"
+	"polis/daemon/patrol/verdict"
+	"polis/daemon/shim/wire"
 )
 
 var (
 	began  = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	limits = Limits{Stalled: 15 * time.Minute, Spinning: time.Hour, Done: time.Minute}
+	limits = Limits{Limits: verdict.Limits{Stalled: 15 * time.Minute, Spinning: time.Hour, Model: time.Hour}, Done: time.Minute}
 )
 
 const tick = 10 * time.Second
@@ -41,7 +43,7 @@ func TestWhatWorksIsNoSuspect(t *testing.T) {
 	for name, f := range map[string]func(n int, o *Observed){
 		"prints":                            func(n int, o *Observed) { o.Sample.Output, o.Sample.Writes = int64(n), int64(n/100) },
 		"compiles for hours":                func(n int, o *Observed) { o.Sample.CPU, o.Sample.Stored = time.Duration(n)*tick, uint64(n/60) },
-		"writes through an open descriptor": func(n int, o *Observed) { o.Sample.Calls = uint64(n) },
+		"writes through an open descriptor": func(n int, o *Observed) { o.Sample.Calls = uint64(n) * 20000 },
 		"reads files":                       func(n int, o *Observed) { o.Sample.Reads = int64(n) },
 		"receives":                          func(n int, o *Observed) { o.Sample.Net = uint64(n) * 1000 },
 		"one file an hour":                  func(n int, o *Observed) { o.Sample.Writes, o.Sample.Reads = int64(n/350), int64(n/80) },
@@ -107,7 +109,7 @@ func TestLimitsOfZeroFindNothing(t *testing.T) {
 func TestFindings(t *testing.T) {
 	now := began.Add(2 * time.Hour)
 	suspect := func(c api.PatrolClass, since time.Duration) Suspect {
-		return Suspect{Observed: at(0), Class: c, Since: now.Add(-since)}
+		return Suspect{Observed: at(0), Class: c, Since: now.Add(-since), Evidence: []string{"it does nothing"}}
 	}
 	for name, c := range map[string]struct {
 		s      Suspect
@@ -167,6 +169,87 @@ func TestASpinningSuspectThatChangedSomethingIsNotTheSame(t *testing.T) {
 		t.Run(name, func(t *testing.T) { require.False(t, s.Same(at(0, f))) })
 	}
 	require.True(t, s.Same(at(0, func(_ int, o *Observed) { o.Sample.Output = 1 << 20 })), "it prints on")
+}
+
+// reports has a shim report progress; times count in ticks.
+func reports(f func(n int, now time.Time, p *wire.Progress)) func(n int, o *Observed) {
+	return func(n int, o *Observed) {
+		o.Progress = &wire.Progress{}
+		f(n, began.Add(time.Duration(n)*tick), o.Progress)
+	}
+}
+
+func TestWhatAShimReportsIsHeeded(t *testing.T) {
+	spinner := reports(func(n int, _ time.Time, p *wire.Progress) { p.Printed = int64(n) * 64 })
+	require.Equal(t, api.PatrolStalled, run(limits.Stalled, spinner)[0].Class, "its output repeats")
+	require.Empty(t, run(2*time.Hour, reports(func(n int, now time.Time, p *wire.Progress) { p.Steps, p.Step, p.NewCall = true, now, now })))
+	require.Empty(t, run(2*time.Hour, reports(func(int, time.Time, *wire.Progress) {}), func(_ int, o *Observed) { o.Task, o.Progress.Keys = "", true }), "at its prompt")
+	slow := reports(func(_ int, _ time.Time, p *wire.Progress) { p.Requests, p.WaitsSince = 1, began })
+	require.Empty(t, run(limits.Model-tick, slow))
+	require.Equal(t, api.PatrolStalled, run(limits.Model, slow)[0].Class)
+	housekeeping := func(n int, o *Observed) {
+		o.Sample.Reads, o.Sample.Stored, o.Sample.Calls = int64(n), uint64(n), uint64(n)*80
+	}
+	require.Len(t, run(limits.Stalled, reports(func(_ int, _ time.Time, p *wire.Progress) { p.Steps = true }), housekeeping), 1)
+	require.Empty(t, run(limits.Stalled, reports(func(_ int, _ time.Time, p *wire.Progress) { p.Steps, p.Calls = true, 1 }), housekeeping), "the tool reads and stores")
+}
+
+func TestASuspectIsConfirmedByANewerObservation(t *testing.T) {
+	p := New()
+	end := began.Add(limits.Stalled)
+	p.Look(began, []Observed{at(0)}, limits)
+	s, _ := p.Look(end, []Observed{at(0)}, limits)
+	require.Len(t, s, 1)
+	_, ok := p.Confirm(end, s[0], at(0), limits)
+	require.True(t, ok)
+	_, ok = p.Confirm(end, s[0], at(0, func(_ int, o *Observed) { o.PID++ }), limits)
+	require.False(t, ok, "another program")
+	_, ok = p.Confirm(end.Add(1), s[0], at(0, func(_ int, o *Observed) { o.Sample.CPU = time.Minute }), limits)
+	require.False(t, ok, "it has computed")
+}
+
+// TestTheVerdictDoesNotDependOnWhenThePatrolLooks: two patrols that look at the same agent at different times agree
+// when they look at the same time.
+func TestTheVerdictDoesNotDependOnWhenThePatrolLooks(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		rate := func(name string, little, much float64) float64 {
+			return rapid.SampledFrom([]float64{0, little, much}).Draw(rt, name)
+		}
+		// In a second; half and three times what counts.
+		cpu, net, calls := rate("cpu", 0.1, 0.6), rate("net", quietNet/120.0, quietNet/20.0), rate("calls", quietIO/120.0, quietIO/20.0)
+		step := time.Duration(rapid.SampledFrom([]int{0, 30, 600, 1800}).Draw(rt, "step")) * time.Second
+		prints := rapid.Bool().Draw(rt, "prints")
+		end := time.Duration(rapid.IntRange(10, 150).Draw(rt, "minutes"))*time.Minute + 30*time.Second
+		observed := func(d time.Duration) Observed {
+			o := at(0)
+			o.Sample.CPU, o.Sample.Net, o.Sample.Calls = time.Duration(cpu*float64(d)), uint64(net*d.Seconds()), uint64(calls*d.Seconds())
+			o.Progress = &wire.Progress{}
+			if prints {
+				o.Progress.Printed = int64(d.Seconds())
+				o.Sample.Calls += uint64(d.Seconds())
+			}
+			if step > 0 {
+				o.Progress.Steps, o.Progress.Step = true, began.Add(d.Truncate(step))
+			}
+			return o
+		}
+		verdict := func(name string) (class api.PatrolClass) {
+			p := New()
+			p.Look(began, []Observed{observed(0)}, limits)
+			for d := time.Duration(0); d < end; {
+				d = min(end, d+time.Duration(rapid.IntRange(1, 3).Draw(rt, name))*20*time.Second)
+				out, _ := p.Look(began.Add(d), []Observed{observed(d)}, limits)
+				class = ""
+				for _, s := range out {
+					class = s.Class
+				}
+			}
+			return class
+		}
+		if a, b := verdict("first"), verdict("second"); a != b {
+			rt.Fatalf("%q and %q", a, b)
+		}
+	})
 }
 
 // Whatever happens, an agent that did anything within a limit is no suspect of that class, and one

@@ -1,6 +1,7 @@
 package patrol
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -14,16 +15,29 @@ type Reported struct{ last map[string]reported }
 
 // reported identifies a finding.
 type reported struct {
-	class      api.PatrolClass
-	generation uint64
-	task       string
-	since      time.Time
+	class    api.PatrolClass
+	incident string
+	since    time.Time
 }
 
-// Begin reports whether to act on a finding now, and whether it is new. One that is not acted on
+// reportedOf identifies a finding. One that an agent hangs is the same until the agent recovers, however often it
+// does a little in between.
+func reportedOf(incident string, f api.PatrolFinding) reported {
+	if hangs(f.Class) {
+		return reported{class: api.PatrolStalled, incident: incident}
+	}
+	return reported{f.Class, incident, f.Since}
+}
+
+// hangs reports whether a class is about a program that runs and gets nowhere.
+func hangs(class api.PatrolClass) bool {
+	return class == api.PatrolStalled || class == api.PatrolSpinning
+}
+
+// Begin reports whether to act on a finding about an incident now, and whether it is new. One that is not acted on
 // has the reason in Skipped. What only corrects the records, or ends a program, is tried again.
-func (r *Reported) Begin(f *api.PatrolFinding, dryRun bool) (act, news bool) {
-	k := reported{f.Class, f.Generation, f.Task, f.Since}
+func (r *Reported) Begin(incident string, f *api.PatrolFinding, dryRun bool) (act, news bool) {
+	k := reportedOf(incident, *f)
 	before, seen := r.last[f.Agent]
 	seen = seen && before == k
 	switch {
@@ -41,9 +55,13 @@ func (r *Reported) Begin(f *api.PatrolFinding, dryRun bool) (act, news bool) {
 	return true, !seen
 }
 
-// Forget drops the findings that are none any more.
-func (r *Reported) Forget(found []api.PatrolFinding) {
+// Forget drops the findings that are none any more. An agent that hung is one until it has recovered.
+func (r *Reported) Forget(found []api.PatrolFinding, views []View) {
 	now := map[string]bool{}
+	for _, v := range views {
+		k := r.last[v.Agent]
+		now[v.Agent] = hangs(k.class) && k.incident == Incident(v.Observed) && !v.Moving && !v.Changing
+	}
 	for _, f := range found {
 		now[f.Agent] = true
 	}
@@ -77,8 +95,8 @@ func Event(f api.PatrolFinding) api.Event {
 
 // Agent is what the report of a cycle has of an agent.
 func Agent(v View, w Waits) api.PatrolAgent {
-	a := api.PatrolAgent{Agent: v.Agent, Workspace: v.Workspace, Status: v.Status, Task: v.Task, Waits: w.For}
-	if w.For == "" && w.Connections > 0 {
+	a := api.PatrolAgent{Agent: v.Agent, Workspace: v.Workspace, Status: v.Status, Task: v.Task, Waits: cmp.Or(w.For, v.Waits)}
+	if a.Waits == "" && w.Connections > 0 {
 		a.Waits = api.Count(w.Connections, "connection") + " to the outside"
 	}
 	if v.Err != nil {

@@ -22,17 +22,17 @@ func Resolves(class api.PatrolClass) string {
 	case api.PatrolStuckInDone, api.PatrolTaskClosed:
 		return "its program ends"
 	case api.PatrolStalled:
-		return "it prints, reads, writes, sends or computes again, or its program ends"
+		return "it makes progress again for a while, or its program ends"
 	case api.PatrolSpinning:
-		return "it changes something again, or its program ends"
+		return "it changes something again for a while, or its program ends"
 	}
 	return ""
 }
 
 // Settled returns the fact because of which a case that was opened for a finding has ended, "" if
 // the observation of the agent does not show one. It is for cases that no finding of the cycle is
-// about. An agent that could not be observed, or was not observed for long enough to have done
-// anything, settles nothing.
+// about. An agent that could not be observed settles nothing, nor does one
+// that did something once: see [verdict.Recovery].
 func Settled(class api.PatrolClass, incident string, v View) string {
 	switch {
 	case v.Status != api.StatusRunning && v.Status != api.StatusIdle && v.Status != api.StatusCreating:
@@ -52,12 +52,12 @@ func Settled(class api.PatrolClass, incident string, v View) string {
 			return "its program has ended"
 		}
 	case api.PatrolStalled:
-		if v.Quiet < v.Seen {
-			return "it has done something since"
+		if v.Moving {
+			return "it makes progress again"
 		}
 	case api.PatrolSpinning:
-		if v.Unchanged < v.Seen {
-			return "it has changed something since"
+		if v.Changing {
+			return "it changes something again"
 		}
 	}
 	return ""

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -27,6 +28,8 @@ type models struct {
 	ledger  *ledger.Ledger
 	calls   *serviceCalls
 	closed  bool
+	// open is gateway, for what must not wait for mu.
+	open atomic.Pointer[gateway.Gateway]
 }
 
 // handleModels replaces the model services of the agent. It holds their keys in memory only.
@@ -99,6 +102,7 @@ func (s *Shim) openModels() error {
 		s.events.Publish(gateway.StoppedEvent(s.Spec.Agent, task, why))
 	}}
 	s.models.gateway, s.models.ledger, s.models.calls = g, l, calls
+	s.models.open.Store(g)
 	g.Serve(s.ctx, ln)
 	return nil
 }

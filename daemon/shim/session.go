@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"polis/cgroup/sandbox"
+	"polis/daemon/shim/novelty"
 )
 
 // session is the agent's main command: its process, its input, and its output to the log and to
@@ -31,6 +32,9 @@ type session struct {
 	term *terminal // nil without a terminal; guarded by mu
 	// steps is what it does as a task; nil if it is none. mu guards what it leads to.
 	steps *stepper
+	// printed is what it prints and what of that is new, called which calls it made. mu guards them.
+	printed novelty.Meter
+	called  calls
 }
 
 // subscriber receives the output of a session. A slow subscriber is disconnected, so that it does
@@ -177,8 +181,11 @@ func (s *session) output(p []byte, log io.Writer) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.steps.reads() {
-		return s.show(p, s.steps.stream.Write(p), log)
+		done := s.steps.stream.Write(p)
+		s.besides(done)
+		return s.show(p, done, log)
 	}
+	s.printed.Write(p, time.Now())
 	s.fan(append([]byte(nil), p...))
 	if s.steps != nil && s.term == nil {
 		s.steps.stream.Watch(p)

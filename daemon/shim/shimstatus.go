@@ -17,6 +17,14 @@ func (s *Shim) status() wire.Status {
 	if stats, err := s.sandbox.Stats(); err == nil {
 		st.Memory, st.CPUMicros, st.Processes = int64(stats.MemoryBytes), stats.CPU.Microseconds(), int(stats.Pids)
 	}
+	if m := s.addMain(&st); m != nil && st.Running {
+		st.Progress = s.progress(m)
+	}
+	return st
+}
+
+// addMain adds the state of the main command, and returns it; nil if there is none.
+func (s *Shim) addMain(st *wire.Status) *session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st.LimitHits = s.hits.list()
@@ -41,6 +49,6 @@ func (s *Shim) status() wire.Status {
 		}
 	}
 	st.Said = s.Spec.SaidHook != ""
-	s.addTask(&st)
-	return st
+	s.addTask(st)
+	return s.main
 }

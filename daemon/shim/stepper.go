@@ -97,6 +97,7 @@ func (s *session) show(printed []byte, done []api.Step, log io.Writer) error {
 	}
 	var text strings.Builder
 	for _, st := range done {
+		s.stepped(st)
 		if st.Kind == api.StepCommand && s.steps.ran != nil {
 			s.steps.ran(st.Text)
 		}
@@ -111,6 +112,7 @@ func (s *session) show(printed []byte, done []api.Step, log io.Writer) error {
 func (s *session) errorOutput(p []byte, log io.Writer) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.printed.Write(p, time.Now())
 	return s.show(p, s.steps.stream.Text(p), log)
 }
 

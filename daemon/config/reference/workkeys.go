@@ -69,9 +69,10 @@ func mergeTables() []Table {
 func patrolTables() []Table {
 	return []Table{{Name: "patrol", Text: "How agents that died, hang or spin are found (docs/operations.md).", Keys: []Key{
 		{Name: "interval", Text: "How often the patrol checks every agent; \"0s\" means never. See polisctl-patrol(1).", Range: between("1s", "168h"), Zero: true},
-		{Name: "stalled_after", Text: "An agent is stalled if nothing happens in it for this time and it does not wait for anything that polis knows. " +
-			"For an agent with an open connection to the outside the time is four times as long. \"0s\" means never.", Range: between("1s", "168h"), Zero: true},
-		{Name: "spinning_after", Text: "An agent spins if it computes or prints for this time and changes nothing. \"0s\" means never.", Range: between("1s", "168h"), Zero: true},
+		{Name: "stalled_after", Text: "An agent is stalled if it makes no progress for this time and does not wait for anything that polis knows. A step, output that does not repeat, " +
+			"a change of a file, an answer of its model and computing are progress; a spinner is none. A program that waits at its prompt is never stalled. \"0s\" means never, also for `model_after`.", Range: between("1s", "168h"), Zero: true},
+		{Name: "model_after", Text: "The same for an agent that waits for an answer of its model, or has an open connection to the outside. At least `stalled_after` counts. \"0s\" means never.", Range: between("1s", "168h"), Zero: true},
+		{Name: "spinning_after", Text: "An agent spins if it works for this time and changes nothing: no file, and no call that it had not made before. With an open call of a tool, the time is four times as long. \"0s\" means never.", Range: between("1s", "168h"), Zero: true},
 		{Name: "done_after", Text: "If a program still runs this time after its task has ended, it is ended. \"0s\" means never.", Range: between("1s", "168h"), Zero: true},
 	}}, {Name: "patrol.escalation", Text: "How a case of the patrol, or of a circuit breaker, reaches a person. A case that waits for the merge queue is not sent.", Keys: []Key{
 		{Name: "command", Text: "A command with its arguments, a list that begins with the absolute path of a program. It runs as the user of the workspace's agents, never as root. " +

@@ -88,8 +88,8 @@ func (b *Book) Open(c api.Case) (kept api.Case, fresh bool, err error) {
 		if i >= 0 {
 			o := &k.Cases[i]
 			o.Seen++
-			if o.State != c.State || !slices.Equal(o.Evidence, c.Evidence) || o.Next != c.Next || o.Resolves != c.Resolves || o.Rewind != c.Rewind {
-				o.State, o.Evidence, o.Next, o.Resolves, o.Rewind, o.Task, o.Generation, o.Updated = c.State, c.Evidence, c.Next, c.Resolves, c.Rewind, c.Task, c.Generation, now
+			if o.State != c.State || o.Kind != c.Kind || !slices.Equal(o.Evidence, c.Evidence) || o.Next != c.Next || o.Resolves != c.Resolves || o.Rewind != c.Rewind {
+				o.State, o.Kind, o.Evidence, o.Next, o.Resolves, o.Rewind, o.Task, o.Generation, o.Updated = c.State, c.Kind, c.Evidence, c.Next, c.Resolves, c.Rewind, c.Task, c.Generation, now
 				return *o, nil
 			}
 			changed = false
@@ -101,6 +101,11 @@ func (b *Book) Open(c api.Case) (kept api.Case, fresh bool, err error) {
 		}
 		if digest(k.Cases).Open >= maxOpen {
 			return c, ErrFull
+		}
+		if o := reopened(k.Cases, c, now); o != nil {
+			c.ID, c.Opened, c.Updated, c.Seen, c.Escalated, c.EscalatedAt, c.Resolution = o.ID, o.Opened, now, o.Seen+1, o.Escalated, o.EscalatedAt, nil
+			*o, fresh = c, true
+			return c, nil
 		}
 		k.Last++
 		c.ID, c.Opened, c.Updated, c.Seen, c.Escalated, c.EscalatedAt, c.Resolution = fmt.Sprintf("case-%d", k.Last), now, now, 1, 0, time.Time{}, nil
@@ -119,7 +124,7 @@ func (b *Book) Open(c api.Case) (kept api.Case, fresh bool, err error) {
 
 // same reports whether two cases are about one incident.
 func same(a, b api.Case) bool {
-	return a.Workspace == b.Workspace && a.Agent == b.Agent && a.Kind == b.Kind && a.Incident == b.Incident
+	return a.Workspace == b.Workspace && a.Agent == b.Agent && kindOf(a) == kindOf(b) && a.Incident == b.Incident
 }
 
 // Resolve ends an open case for a person.

@@ -79,17 +79,38 @@ func TestAPersonsAnswerHoldsForTheIncident(t *testing.T) {
 }
 
 func TestWhatTheFactsSettledCanComeBack(t *testing.T) {
-	b, _, _ := newBook()
+	b, _, said := newBook()
 	_, _, err := b.Open(sample("a"))
 	require.NoError(t, err)
 	out, err := b.Settle(func(c api.Case) bool { return c.Agent == "a" }, "it prints")
 	require.NoError(t, err)
 	require.Len(t, out, 1)
 	require.Empty(t, out[0].Resolution.By)
-	c, fresh, err := b.Open(sample("a"))
+	spins := sample("a")
+	spins.Kind = "spinning"
+	c, fresh, err := b.Open(spins)
 	require.NoError(t, err)
 	require.True(t, fresh)
-	require.Equal(t, "case-2", c.ID)
+	require.Equal(t, "case-1", c.ID, "it is the same case")
+	require.Equal(t, []any{"spinning", 2, out[0].Opened}, []any{c.Kind, c.Seen, c.Opened})
+	require.Nil(t, c.Resolution)
+	require.Equal(t, []string{"case-1 opened", "case-1 resolved", "case-1 updated"}, *said)
+	_, err = b.Settle(func(c api.Case) bool { return c.Agent == "a" }, "it prints")
+	require.NoError(t, err)
+	b.Now = func() time.Time { return began.Add(2 * time.Hour) }
+	c, fresh, err = b.Open(sample("a"))
+	require.NoError(t, err)
+	require.True(t, fresh)
+	require.Equal(t, "case-2", c.ID, "that was long ago")
+	dead := sample("a")
+	dead.Kind = "agent-dead"
+	for _, want := range []string{"case-3", "case-4"} {
+		c, _, err = b.Open(dead)
+		require.NoError(t, err)
+		require.Equal(t, want, c.ID, "another kind is a case each time")
+		_, err = b.Settle(func(c api.Case) bool { return c.ID == want }, "it lives")
+		require.NoError(t, err)
+	}
 }
 
 func TestWhatIsNotSavedDoesNotHappen(t *testing.T) {
@@ -165,7 +186,7 @@ func TestLoadDropsWhatIsNoCase(t *testing.T) {
 func TestBookModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		b, saved, _ := newBook()
-		open, answered, last := map[string]string{}, map[string]bool{}, 0
+		open, settled, answered, last := map[string]string{}, map[string]string{}, map[string]bool{}, 0
 		for range rapid.IntRange(1, 60).Draw(rt, "steps") {
 			c := sample(rapid.SampledFrom([]string{"a", "b"}).Draw(rt, "agent"))
 			c.Incident = rapid.SampledFrom([]string{"1", "2"}).Draw(rt, "incident")
@@ -176,8 +197,12 @@ func TestBookModel(t *testing.T) {
 				require.NoError(rt, err)
 				require.Equal(rt, open[key] == "" && !answered[key], fresh)
 				if fresh {
-					last++
-					require.Equal(rt, fmt.Sprintf("case-%d", last), kept.ID)
+					want := settled[key]
+					if want == "" {
+						last++
+						want = fmt.Sprintf("case-%d", last)
+					}
+					require.Equal(rt, want, kept.ID)
 					open[key] = kept.ID
 				}
 			case 1:
@@ -190,8 +215,12 @@ func TestBookModel(t *testing.T) {
 			case 2:
 				_, err := b.Settle(func(o api.Case) bool { return o.Agent == c.Agent }, "")
 				require.NoError(rt, err)
-				delete(open, c.Agent+"1")
-				delete(open, c.Agent+"2")
+				for _, key := range []string{c.Agent + "1", c.Agent + "2"} {
+					if id := open[key]; id != "" {
+						settled[key] = id
+					}
+					delete(open, key)
+				}
 			case 3: // a restart
 				text, err := json.Marshal(*saved)
 				require.NoError(rt, err)

@@ -64,6 +64,8 @@ type Status struct {
 	// Use is what the task used. LogEnd is the position of the next output. Since TaskVersion.
 	Use    *api.TaskUse `json:"use,omitempty"`
 	LogEnd int64        `json:"log_end,omitempty"`
+	// Progress is what the shim saw of the main command's progress; nil if none runs, and of earlier shims.
+	Progress *Progress `json:"progress,omitempty"`
 }
 
 // TaskDone is the agent's report of the end of its task.

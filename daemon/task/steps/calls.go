@@ -2,6 +2,7 @@ package steps
 
 import (
 	"strings"
+	"time"
 
 	"polis/daemon/api"
 )
@@ -54,8 +55,27 @@ func (s *Stream) await(id, what string) {
 	if len(s.pending) >= maxPending {
 		clear(s.pending) // a program that ends none of its calls
 	}
-	s.pending[id] = oneLine(what, maxText)
+	s.pending[id] = call{oneLine(what, maxText), s.Now().UTC()}
 }
+
+// call is a call under way.
+type call struct {
+	what  string
+	since time.Time
+}
+
+// Open returns the last call that has not ended, when it began, and how many there are.
+func (s *Stream) Open() (what string, since time.Time, n int) {
+	for _, c := range s.pending {
+		if c.since.After(since) {
+			what, since = c.what, c.since
+		}
+	}
+	return what, since, len(s.pending)
+}
+
+// Ended returns when a call ended last; zero if none has.
+func (s *Stream) Ended() time.Time { return s.ends }
 
 // failed notes that a call ended with an error.
 func (s *Stream) failed(id, message string) {
@@ -74,9 +94,12 @@ func (s *Stream) failed(id, message string) {
 
 // ended returns what a call was, and forgets it.
 func (s *Stream) ended(id string) string {
-	what := s.pending[id]
+	c, ok := s.pending[id]
+	if ok {
+		s.ends = s.Now().UTC()
+	}
 	delete(s.pending, id)
-	return what
+	return c.what
 }
 
 // deny notes that the program's own permission system refused a call, once for each id.

@@ -62,11 +62,12 @@ type Stream struct {
 	kept    []api.Step
 	total   int
 	report  api.TaskReport
-	said    string            // the last text that was shown
-	partial strings.Builder   // text that comes in pieces
-	pending map[string]string // calls under way, by the program's identifiers
-	refused map[string]bool   // calls that were counted as refused
-	denied  []denial          // by polis, not reported yet; oldest first
+	said    string          // the last text that was shown
+	partial strings.Builder // text that comes in pieces
+	pending map[string]call // calls under way, by the program's identifiers
+	ends    time.Time       // when a call ended last
+	refused map[string]bool // calls that were counted as refused
+	denied  []denial        // by polis, not reported yet; oldest first
 }
 
 // New returns a reader of the format, or nil if there is none of that name. Of the format
@@ -76,7 +77,7 @@ func New(format string) *Stream {
 	if p == nil && format != "" {
 		return nil
 	}
-	return &Stream{Now: time.Now, parse: p, pending: map[string]string{}, refused: map[string]bool{}}
+	return &Stream{Now: time.Now, parse: p, pending: map[string]call{}, refused: map[string]bool{}}
 }
 
 // Reads reports whether the stream has a format: else only Note is called.

@@ -1,0 +1,147 @@
+package patrol
+
+import (
+	"time"
+
+	"polis/daemon/patrol/verdict"
+)
+
+// track is what was seen of one incarnation.
+type track struct {
+	key key
+	// began is when it was observed first, at when last.
+	began, at time.Time
+	last      Sample
+	// Since when it did not change anything, read files or exceed a window, compute, and print, if its shim
+	// does not report what is new.
+	changed, used, busy, output time.Time
+	// waited is when its shim last reported that it waits.
+	waited time.Time
+	// progress and change are its last ones, and what it had used and printed then.
+	progress, change mark
+	// dead counts the consecutive cycles in which its shim or program was gone.
+	dead int
+	// gone is when that was seen first.
+	gone         time.Time
+	net, io, cpu window
+	// moving and changing see whether it recovers.
+	moving, changing verdict.Recovery
+}
+
+// mark is a moment, and the counters when it was seen.
+type mark struct {
+	at      time.Time
+	cpu     time.Duration
+	printed int64
+}
+
+func newTrack(k key, now time.Time, o Observed) *track {
+	m := mark{now, o.Sample.CPU, printed(o)}
+	return &track{key: k, began: now, at: now, last: o.Sample, changed: now, progress: m, change: m,
+		net: window{now, int64(o.Sample.Net)}, io: window{now, ioBytes(o)}, cpu: window{now, int64(o.Sample.CPU)}}
+}
+
+// window adds up a counter, so that the little that a waiting program does does not count.
+type window struct {
+	from time.Time
+	at   int64
+}
+
+// over reports whether the counter rose by more than most in span since the window began.
+// The next window then begins.
+func (w *window) over(now time.Time, v int64, span time.Duration, most int64) bool {
+	if d := now.Sub(w.from); d > span { // the last observation is older
+		most = int64(float64(most) * float64(d) / float64(span))
+	}
+	over := v-w.at > most
+	if over || v < w.at || now.Sub(w.from) >= span {
+		*w = window{now, v}
+	}
+	return over
+}
+
+func printed(o Observed) int64 {
+	if o.Progress != nil {
+		return o.Progress.Printed
+	}
+	return o.Sample.Output
+}
+
+// ioBytes are the bytes that its processes read and wrote besides what it prints, which one of them can have
+// read from another.
+func ioBytes(o Observed) int64 { return int64(o.Sample.Calls+o.Sample.Disk) - 2*printed(o) }
+
+// waitsIdle reports whether the program reports its calls, and none is open: what it reads and stores then is
+// its own housekeeping.
+func waitsIdle(o Observed) bool {
+	return o.Progress != nil && o.Progress.Steps && o.Progress.Calls == 0
+}
+
+// take compares a sample with the last one.
+func (t *track) take(now time.Time, o Observed, lim Limits) {
+	if !now.After(t.at) {
+		return
+	}
+	s, l := o.Sample, t.last
+	if o.Waits {
+		t.waited = now
+	}
+	idle := waitsIdle(o)
+	if s.Writes != l.Writes || s.Refs != l.Refs || s.Ports != l.Ports || s.Stored != l.Stored && !idle {
+		t.changed = now
+	}
+	span := time.Minute
+	if lim.Stalled > 0 {
+		span = min(span, lim.Stalled/4)
+	}
+	sent, moved := t.net.over(now, int64(s.Net), span, quietNet), t.io.over(now, ioBytes(o), span, quietIO)
+	if sent || moved || s.Reads != l.Reads && !idle {
+		t.used = now
+	}
+	share := verdict.BusyCPU
+	if o.Progress != nil && o.Progress.Calls > 0 {
+		share = verdict.CallCPU
+	}
+	if t.cpu.over(now, int64(s.CPU), span, int64(share*float64(span))) {
+		t.busy = now
+	}
+	if o.Progress == nil && s.Output != l.Output {
+		t.output = now
+	}
+	t.at, t.last = now, s
+}
+
+// facts are what the verdict is made from.
+func (t *track) facts(o Observed) verdict.Facts {
+	f := verdict.Facts{Task: o.Task != "" && o.Ended == "", Seen: t.began, Output: t.output, Changed: t.changed, Used: t.used, Busy: t.busy, Waited: t.waited}
+	if p := o.Progress; p != nil {
+		f.Prompt, f.Steps, f.Step, f.NewStep, f.Output = p.Keys, p.Steps, p.Step, p.NewCall, p.New
+		f.Model = verdict.Model{Open: p.Requests, Since: p.WaitsSince, Heard: p.Heard}
+		if p.Calls > 0 {
+			f.Call, f.Calls = &verdict.Call{What: p.Call, Since: p.CallSince}, p.Calls
+		}
+	}
+	if at := f.Progress(); at.After(t.progress.at) {
+		t.progress = mark{at, o.Sample.CPU, printed(o)}
+	}
+	if at := f.Change(); at.After(t.change.at) {
+		t.change = mark{at, o.Sample.CPU, printed(o)}
+	}
+	f.Repeated, f.Idle = printed(o)-t.progress.printed, o.Sample.CPU-t.progress.cpu
+	f.Printed, f.CPU = printed(o)-t.change.printed, o.Sample.CPU-t.change.cpu
+	return f
+}
+
+// recover notes the progress of an agent, and that it is found.
+func (t *track) recover(f verdict.Facts, v verdict.Verdict, lim Limits) {
+	note := func(r *verdict.Recovery, at time.Time, limit time.Duration) {
+		if v.Class != "" {
+			r.Found(at)
+		}
+		if at.After(t.began) {
+			r.Progress(at, limit)
+		}
+	}
+	note(&t.moving, f.Progress(), lim.Stalled)
+	note(&t.changing, f.Change(), lim.Spinning)
+}

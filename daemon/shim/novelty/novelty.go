@@ -1,0 +1,151 @@
+package novelty
+
+import (
+	"hash/fnv"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+const (
+	// maxLine is how many bytes of words of a line are compared.
+	maxLine = 256
+	// remembered is how many lines at least are remembered; twice as many at most.
+	remembered = 512
+	// pause is for how long after something new nothing is compared: a program that prints a lot costs
+	// nothing then.
+	pause = time.Second
+	// minWord is the length of the shortest word: units of time and single drawn cells are none.
+	minWord = 2
+)
+
+// Meter sees what a program prints. The zero value has seen nothing. It is not safe for concurrent use.
+type Meter struct {
+	// Printed is how many bytes were printed, New when something new was last among them.
+	Printed int64
+	New     time.Time
+
+	state state
+	word  [4 * minWord]byte // the begin of a word that may be too short
+	runes int               // of that word
+	bytes int
+	line  []byte
+	// recent and before have the lines that were seen: when recent is full, it becomes before.
+	recent, before map[uint64]bool
+}
+
+// state is where the output is in a control sequence (ECMA-48).
+type state int
+
+const (
+	text   state = iota
+	escape       // after ESC
+	csi          // in a control sequence
+	osc          // in a string, until BEL or ESC
+)
+
+// Write takes what the program printed at a time. It reports whether something in it is new.
+func (m *Meter) Write(p []byte, now time.Time) bool {
+	m.Printed += int64(len(p))
+	if !m.New.IsZero() && now.Sub(m.New) < pause && now.After(m.New) {
+		m.state, m.line, m.runes = text, m.line[:0], 0
+		return false
+	}
+	fresh := false
+	for len(p) > 0 {
+		r, n := rune(p[0]), 1
+		if r >= utf8.RuneSelf {
+			r, n = utf8.DecodeRune(p)
+		}
+		p = p[n:]
+		fresh = m.take(r) || fresh
+	}
+	if fresh {
+		m.New = now
+	}
+	return fresh
+}
+
+// take takes a character, and reports whether it ended a line that is new.
+func (m *Meter) take(r rune) bool {
+	switch m.state {
+	case escape:
+		m.state = text
+		switch {
+		case r == '[':
+			m.state = csi
+		case r == ']' || r == 'P' || r == '_' || r == '^' || r == 'X':
+			m.state = osc
+		}
+		return false
+	case csi:
+		if r < 0x40 || r > 0x7e {
+			return false // a parameter
+		}
+		m.state = text
+		if r == 'm' {
+			return false // a colour divides no word
+		}
+		return m.end()
+	case osc:
+		if r == '\a' || r == 0x1b {
+			m.state = text
+			if r == 0x1b {
+				m.state = escape // of its terminator ESC \
+			}
+		}
+		return false
+	}
+	switch {
+	case r == 0x1b:
+		m.state = escape
+	case r == '\n' || r == '\r':
+		return m.end()
+	case unicode.IsLetter(r):
+		m.letter(r)
+		return len(m.line) >= maxLine && m.end()
+	default:
+		m.runes, m.bytes = 0, 0 // the end of a word
+	}
+	return false
+}
+
+// letter adds a letter to the line, unless its word is too short.
+func (m *Meter) letter(r rune) {
+	m.runes++
+	switch {
+	case m.runes < minWord:
+		m.bytes = utf8.EncodeRune(m.word[:], r)
+	case m.runes == minWord:
+		m.line = append(m.line, ' ')
+		m.line = append(m.line, m.word[:m.bytes]...)
+		fallthrough
+	default:
+		m.line = utf8.AppendRune(m.line, r)
+	}
+}
+
+// end ends a line, and reports whether it is new.
+func (m *Meter) end() bool {
+	m.runes, m.bytes = 0, 0
+	if len(m.line) == 0 {
+		return false
+	}
+	h := fnv.New64a()
+	_, _ = h.Write(m.line) //nolint:errcheck // it never fails
+	m.line = m.line[:0]
+	return m.First(h.Sum64())
+}
+
+// First notes something by its hash, and reports whether it was not seen before.
+func (m *Meter) First(hash uint64) bool {
+	if m.recent[hash] {
+		return false
+	}
+	seen := m.before[hash]
+	if m.recent == nil || len(m.recent) >= remembered {
+		m.before, m.recent = m.recent, map[uint64]bool{}
+	}
+	m.recent[hash] = true
+	return !seen
+}

@@ -1,0 +1,96 @@
+package novelty
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+var began = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// lastNew prints frame n of each, 5 s apart, and returns the last that was new; -1: none was.
+func lastNew(frames int, frame func(n int) string) int {
+	var m Meter
+	out := -1
+	for n := range frames {
+		if m.Write([]byte(frame(n)), began.Add(time.Duration(n)*5*time.Second)) {
+			out = n
+		}
+	}
+	return out
+}
+
+func TestRepeatedOutputIsNotNew(t *testing.T) {
+	const glyphs = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+	glyph := func(n int) string { return string([]rune(glyphs)[n%10]) }
+	verbs := []string{"Pondering", "Cogitating", "Brewing", "Simmering"}
+	for name, c := range map[string]struct {
+		frame func(n int) string
+		most  int // the last frame that may be new
+	}{
+		"the same line":                 {func(int) string { return "thinking\n" }, 0},
+		"a spinner that counts seconds": {func(n int) string { return fmt.Sprintf("\r\x1b[K%s Thinking... (%ds, 1.%dk tokens)", glyph(n), n, n) }, 1},
+		"a spinner with minutes":        {func(n int) string { return fmt.Sprintf("\r%s Thinking... %dm %ds", glyph(n), n/12, n*5%60) }, 1},
+		"a glyph only":                  {func(n int) string { return "\b" + glyph(n) }, -1},
+		"some verbs":                    {func(n int) string { return "\r" + glyph(n) + " " + verbs[n%4] + "...\x1b[1A" }, 4},
+		"a screen drawn again": {func(n int) string {
+			return "\x1b[H\x1b[2J> fix the test\r\n" + glyph(n) + " Working\r\n\x1b[2m? for help\x1b[0m\r\n"
+		}, 0},
+		"a word whose colour moves":         {func(n int) string { return "\r\x1b[1m" + "Working"[:n%7] + "\x1b[2m" + "Working"[n%7:] + "\x1b[0m\r" }, 0},
+		"a title that counts":               {func(n int) string { return fmt.Sprintf("\x1b]0;task %s\x07\rok\r", strings.Repeat("x", n%50)) }, 0},
+		"digits only":                       {func(n int) string { return fmt.Sprintf("%d %%\n", n) }, -1},
+		"a frame that is written in pieces": {func(n int) string { return []string{"\r\x1b[", "KWai", "ting ", "for it\r"}[n%4] }, 3},
+	} {
+		t.Run(name, func(t *testing.T) { require.LessOrEqual(t, lastNew(400, c.frame), c.most) })
+	}
+}
+
+func TestOutputThatSaysSomethingElseIsNew(t *testing.T) {
+	words := strings.Fields("alpha beta gamma delta epsilon zeta eta theta iota kappa")
+	for name, frame := range map[string]func(n int) string{
+		"a build":           func(n int) string { return fmt.Sprintf("[%d/400] CC %s_%s.o\n", n, words[n/10%10], words[n%10]) },
+		"known words again": func(n int) string { return words[n/10%10] + " " + words[n%10] + "\n" },
+		"without a newline": func(n int) string { return strings.Repeat(words[n%10]+words[n/10%10]+" ", 60) },
+	} {
+		t.Run(name, func(t *testing.T) { require.GreaterOrEqual(t, lastNew(100, frame), 95) })
+	}
+}
+
+func TestWhatFollowsSomethingNewAtOnceIsNotCompared(t *testing.T) {
+	var m Meter
+	require.True(t, m.Write([]byte("begin\n"), began))
+	require.False(t, m.Write([]byte("at once\n"), began.Add(time.Millisecond)))
+	require.True(t, m.Write([]byte("later\n"), began.Add(pause)))
+	require.Equal(t, int64(len("begin\nat once\nlater\n")), m.Printed)
+	require.Equal(t, began.Add(pause), m.New)
+}
+
+// TestAnythingRepeatedIsOldInTheEnd: whatever a program prints again and again, in whatever pieces, is not new for
+// ever, and what is remembered is bounded.
+func TestAnythingRepeatedIsOldInTheEnd(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		frame := rapid.SliceOfN(rapid.Byte(), 1, 200).Draw(rt, "frame")
+		var m Meter
+		now, newest := began, 0
+		for n := range 40 {
+			rest := frame
+			for len(rest) > 0 {
+				k := min(rapid.IntRange(1, 100).Draw(rt, "piece"), len(rest))
+				if m.Write(rest[:k], now) {
+					newest = n
+				}
+				rest, now = rest[k:], now.Add(pause)
+			}
+		}
+		if newest > 30 {
+			rt.Fatalf("%q is new the %dth time", frame, newest)
+		}
+		if len(m.recent) > remembered || len(m.before) > remembered || cap(m.line) > 4*maxLine {
+			rt.Fatal("too much is remembered")
+		}
+	})
+}
