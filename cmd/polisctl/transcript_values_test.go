@@ -32,7 +32,7 @@ func transcriptValues() map[string]any {
 	}
 	tasks := []api.Task{
 		{ID: "ann.3", Agent: "ann", Time: before(2 * time.Hour), Began: ptr(before(2 * time.Hour)), Ended: ptr(before(time.Hour)), State: api.TaskEnded, Outcome: api.OutcomeMerged, Result: "merged as 2a89de9",
-			Prompt: "Corrige le calcul\u00a0: «\u202fTVA\u202f» des commandes à l'étranger, puis ajoute un test\nensuite"},
+			Prompt: "Corrige le calcul\u00a0: «\u202fTVA\u202f» des factures à l'étranger, puis ajoute un test\nensuite"},
 		{ID: "claude-reviewer.1", Agent: "claude-reviewer", Time: before(50 * time.Minute), Began: ptr(before(50 * time.Minute)), State: api.TaskRunning, Outcome: api.OutcomeRunning, Result: "running",
 			Prompt: "支払いサービスのテストを修正してください。すべてのエラーメッセージを日本語に翻訳し、ドキュメントも更新すること。"},
 		{ID: "old.7", Agent: "old", Time: before(30 * time.Hour), Began: ptr(before(30 * time.Hour)), Ended: ptr(before(29 * time.Hour)), State: api.TaskEnded, Outcome: api.OutcomeConflict, Result: "conflict: " + longPath + ", docs/index.md",

@@ -131,7 +131,7 @@ func look(root int, path string) *File {
 	f := &File{FD: fd, Path: path}
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG {
-		f.dev, f.ino, f.Links = st.Dev, st.Ino, uint64(st.Nlink)
+		f.dev, f.ino, f.Links = st.Dev, st.Ino, uint64(st.Nlink) //nolint:unconvert // it has 32 bits on arm64
 		var ok bool
 		if f.Of, ok = Marked(fd, path); ok {
 			return f

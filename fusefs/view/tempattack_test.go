@@ -158,7 +158,6 @@ func (a *attack) held() map[string]string {
 		}
 		for _, other := range direct {
 			if o, ok := a.stat(other); ok && other != name && o.Ino == st.Ino {
-				ok = false
 				st.Ino = 0
 			}
 		}

@@ -71,10 +71,10 @@ func (m *Meter) take(r rune) bool {
 	switch m.state {
 	case escape:
 		m.state = text
-		switch {
-		case r == '[':
+		switch r {
+		case '[':
 			m.state = csi
-		case r == ']' || r == 'P' || r == '_' || r == '^' || r == 'X':
+		case ']', 'P', '_', '^', 'X':
 			m.state = osc
 		}
 		return false
