@@ -18,7 +18,7 @@ func TestAQuestionIsAnsweredWhereItsTaskIsFollowed(t *testing.T) {
 	term.sees("what       deploy/a\r\n")
 	require.NotContains(t, term.sees("[s]kip\r\n"), "was approved")
 	term.types("a")
-	term.sees(": approved\r\n")
+	term.sees("approved alice.")
 	term.sees("was approved\r\n")
 
 	term.sees("what       deploy/b\r\n")
@@ -38,7 +38,8 @@ func TestAQuestionIsAnsweredWhereItsTaskIsFollowed(t *testing.T) {
 	term.types("d")
 	term.sees("reason for the agent")
 	term.types("no\x7fo\r")
-	term.sees(": denied\r\n")
+	term.sees("denied alice.")
+	term.sees(": no\r\n")
 	term.sees("alice.1 ")
 	term.sees("outside> ")
 	require.Equal(t, modes, term.says("stty -g"))

@@ -13,13 +13,14 @@ import (
 )
 
 // callsTools is a program that runs the hook of its managed configuration after each call of a tool, as
-// Claude Code does: one call for each file call.N that appears.
+// Claude Code does: one call for each file call.N that appears. One that is not empty is a subagent's.
 const callsTools = `#!/bin/sh
 hook=$(sed -n 's/.*"command": "\(.*\)",/\1/p' /etc/claude-code/managed-settings.d/polis-say.json)
 n=1
 while ! test -e end; do
 	if test -e call.$n; then
-		echo '{"hook_event_name":"PostToolUse","tool_name":"Bash","tool_input":{}}' | sh -c "$hook" >answer.tmp
+		of=$(cat call.$n)
+		echo '{"hook_event_name":"PostToolUse",'"$of"'"tool_name":"Bash","tool_input":{}}' | sh -c "$hook" >answer.tmp
 		echo "status $?" >>answer.tmp
 		mv answer.tmp answer.$n
 		n=$((n+1))
@@ -40,18 +41,19 @@ func TestATextIsDeliveredAtTheNextToolCall(t *testing.T) {
 	d := startDaemon(t, o)
 	d.up()
 	d.must("agents", "add", "ann", "--base", "claude")
-	call := func(n string) string {
+	call := func(n, of string) string {
 		t.Helper()
-		d.sh("ann", "touch call."+n)
+		d.sh("ann", "printf %s '"+of+"' >new; mv new call."+n)
 		d.eventually("the answer of call "+n, func() bool { return d.exec("ann", "test", "-e", "answer."+n).code == 0 })
 		return d.sh("ann", "cat answer."+n)
 	}
 	d.must("run", "--detach", "ann", "first")
-	require.Equal(t, "status 0\n", call("1"))
+	require.Equal(t, "status 0\n", call("1", ""))
 	r := d.said("ann", "use the \"store\"\nplease")
 	require.Equal(t, "agent ann gets it at its next tool call; if it makes none, it is ann.2 after ann.1 ends, in the same conversation", r.Message)
+	require.Equal(t, "status 0\n", call("2", `"agent_id":"a1",`), "it is for the main agent")
 	require.NoError(t, d.signalRestart())
-	got := call("2")
+	got := call("3", "")
 	var answer struct {
 		Output struct{ HookEventName, AdditionalContext string } `json:"hookSpecificOutput"`
 	}
@@ -62,7 +64,7 @@ func TestATextIsDeliveredAtTheNextToolCall(t *testing.T) {
 	require.True(t, strings.HasSuffix(answer.Output.AdditionalContext, "\n\nuse the \"store\"\nplease"), got)
 	require.Contains(t, answer.Output.AdditionalContext, "(user:0)")
 	require.Equal(t, "delivered to ann.1", d.taskRecord("ann.2").Result)
-	require.Equal(t, "status 0\n", call("3"))
+	require.Equal(t, "status 0\n", call("4", ""))
 
 	// Without polisd a call is not held up, and nothing is lost.
 	d.said("ann", "and then this")

@@ -36,11 +36,11 @@ func TestATextReachesAnAgentWhateverItDoes(t *testing.T) {
 	require.Equal(t, api.TaskQueued, d.taskRecord("ann.2").State)
 	d.sh("ann", "touch go")
 	d.eventually("the text to be a task that has ended", func() bool { return d.taskRecord("ann.2").State == api.TaskEnded })
+	require.Contains(t, d.must("--json", "events"), `"way": "queued"`)
 	require.NoError(t, d.signalRestart())
 	require.Equal(t, "once\n", d.sh("ann", "cat said.txt"))
 	got := d.taskRecord("ann.2")
 	require.Equal(t, "user:0", got.Said.By)
-	require.Contains(t, d.must("--json", "events"), `"way": "queued"`)
 
 	// A program that is no task gets it typed.
 	d.add("bob", "--", "sh", "-c", `while read line; do echo "got $line"; done`)

@@ -159,7 +159,7 @@ func (s *showing) work(w *echoWorker) {
 	q.mu.Lock()
 	if err != nil {
 		s.fs.log.Warn("watchers are not notified", slog.String("op", "show-changes"), slog.Any("err", err))
-		s.steps = nil
+		s.steps, q.owed = nil, false
 	}
 	delete(q.stuck, w)
 	if s.worker == w {

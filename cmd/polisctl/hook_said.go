@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -17,8 +18,15 @@ func (a *app) hookSaid(cmd *cobra.Command, name string) error {
 		return usagef("there is no hook for what was said to %q", clean(name)).WithHint("there is one for claude")
 	}
 	// The program would get EPIPE if nobody read the call.
-	if _, err := io.Copy(io.Discard, io.LimitReader(a.stdin, hook.MaxInput)); err != nil {
+	input, err := io.ReadAll(io.LimitReader(a.stdin, hook.MaxInput))
+	if err != nil {
 		return err
+	}
+	var call struct {
+		Subagent string `json:"agent_id"`
+	}
+	if json.Unmarshal(input, &call) == nil && call.Subagent != "" {
+		return nil // the text is not for a subagent, which would keep it for itself
 	}
 	ctx, stop := interruptible(cmd.Context())
 	defer stop()

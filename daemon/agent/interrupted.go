@@ -119,7 +119,21 @@ func (m *Manager) holding(a *Agent) []string {
 }
 
 // mayBegin reports whether a task that waits may begin: not after a lost one.
-func (m *Manager) mayBegin(a *Agent, t api.Task) bool { return t.Ahead || len(m.holding(a)) == 0 }
+func (m *Manager) mayBegin(a *Agent, t api.Task) bool { return m.heldBy(a, t) == "" }
+
+// heldBy returns the lost task behind which a task waits; "" if there is none. The retry of a lost task passes, and so
+// does a text that a person says after the loss.
+func (m *Manager) heldBy(a *Agent, t api.Task) string {
+	for _, id := range m.holding(a) {
+		switch lost, err := m.records(a).Get(id); {
+		case t.Ahead && t.Said == nil:
+		case t.Ahead && err == nil && lost.Ended != nil && t.Time.After(*lost.Ended):
+		default:
+			return id
+		}
+	}
+	return ""
+}
 
 // dismiss notes that a person does not retry a lost task; those that wait can begin. a.op is held.
 func (m *Manager) dismiss(a *Agent, id string) (api.Task, error) {
@@ -151,7 +165,7 @@ func (m *Manager) recoverFor(ctx context.Context, a *Agent) error {
 // notStarted is the stage of a task that could not be started: the tasks that wait pass it, unless it was the retry of a
 // lost one, which they wait for.
 func notStarted(t api.Task) api.TaskInterruption {
-	if t.Ahead {
+	if t.Ahead && t.Said == nil {
 		return api.InterruptedKept
 	}
 	return api.InterruptedPassed

@@ -87,17 +87,21 @@ func (m *Manager) takeSaid(a *Agent, req api.SaidRequest) (api.SaidResponse, err
 	case t.Said == nil || t.State != api.TaskQueued || to == "":
 		return api.SaidResponse{}, nil
 	}
-	now := m.Now().UTC()
+	if err := m.writable(a); err != nil {
+		return api.SaidResponse{}, err
+	}
+	now, was := m.Now().UTC(), t
+	said := *t.Said
+	was.Said = &said
 	t, err = m.records(a).Update(req.Take, func(t *api.Task) {
 		t.Said.To, t.Said.At, t.Said.Taker = to, &now, req.By
 		task.Finish(t, task.End{At: now, By: api.EndSaid})
 	})
-	if err != nil && api.CodeOf(err) != api.CodeStateNotSaved {
-		return api.SaidResponse{}, err
+	if api.CodeOf(err) == api.CodeStateNotSaved { // after a crash of polisd the text would wait again
+		m.changeTask(a, was.ID, func(t *api.Task) { *t = was })
 	}
-	if err != nil { // it counts, and is written later
-		m.Log.Error("record of a task not saved", "agent", a.Name(), "task", t.ID, "err", err)
-		m.laterTasks(a.WS)
+	if err != nil {
+		return api.SaidResponse{}, err
 	}
 	m.publishTask(t, "text "+t.ID+" was delivered to task "+to+" of agent "+a.Name())
 	return saidText(t), nil

@@ -80,9 +80,10 @@ func (m *Manager) sayTask(ctx context.Context, a *Agent, text string, said api.S
 		return api.SayResponse{}, err
 	}
 	if t.State != api.TaskQueued {
-		if t, err = m.records(a).Update(t.ID, func(t *api.Task) { t.Said.Way = api.SayTask }); err != nil {
-			return api.SayResponse{}, err
-		}
+		m.changeTask(a, t.ID, func(t *api.Task) { t.Said.Way = api.SayTask })
+		now := *t.Said
+		now.Way = api.SayTask
+		t.Said = &now
 	}
 	return api.SayResponse{Task: t, Message: sayMessage(t)}, nil
 }
@@ -102,7 +103,7 @@ func sayMessage(t api.Task) string {
 	case t.Said.Way == api.SayToolCall:
 		return "agent " + t.Agent + " gets it at its next tool call; if it makes none, it is " + t.ID + after + ", " + turn
 	case t.Said.Way == api.SayPrompt:
-		return "agent " + t.Agent + " gets it when its present turn ends, in the same session"
+		return "agent " + t.Agent + " gets it when its present turn ends, in the same session; if there is no other turn, it is " + t.ID + ", a task of its own"
 	}
 	return "queued as " + t.ID + strings.Replace(after, " ", ", ", 1) + ", " + turn
 }

@@ -21,7 +21,7 @@ func (m *Manager) waitOf(a *Agent, t api.Task) *api.TaskWait {
 	st, in, id, since := a.Kept.Status, a.Kept.InTask, a.Kept.Task, a.programSince
 	m.mu.Unlock()
 	w := &api.TaskWait{Agent: a.Name()}
-	switch held := m.holding(a); {
+	switch held := m.heldBy(a, t); {
 	case st == api.StatusRunning && in && id != "":
 		w.For, w.Task = api.WaitTask, id
 		if now, err := m.records(a).Get(id); err == nil && now.Began != nil {
@@ -29,9 +29,9 @@ func (m *Manager) waitOf(a *Agent, t api.Task) *api.TaskWait {
 		}
 	case st == api.StatusRunning:
 		w.For, w.Since = api.WaitProgram, since
-	case len(held) > 0 && !t.Ahead:
-		w.For, w.Task = api.WaitLost, held[0]
-		if of, err := m.records(a).Get(held[0]); err == nil && of.Ended != nil {
+	case held != "":
+		w.For, w.Task = api.WaitLost, held
+		if of, err := m.records(a).Get(held); err == nil && of.Ended != nil {
 			w.Since = *of.Ended
 		}
 	case st == api.StatusStopped:

@@ -36,7 +36,7 @@ func (p *pull) remotes(ctx context.Context, kind forge.Kind) error {
 }
 
 // reach finds how the checkout reaches remotes: by the project's own configuration, and by what the owner's includes under a
-// condition that holds there, as includeIf "gitdir:". The rest of the owner's counts anyway.
+// condition that holds there, as includeIf "gitdir:". The rest of the owner's counts anyway, unless it stands after one of those.
 func (p *pull) reach(ctx context.Context) error {
 	const pattern = `^(http|credential|core\.sshcommand|ssh\.variant)(\.|$)`
 	list, err := p.project.OwnersSettings(ctx, p.ownOfProject().Home, pattern)
@@ -47,7 +47,7 @@ func (p *pull) reach(ctx context.Context) error {
 	if _, none := git.ExitCode(err); err != nil && !none {
 		return api.Errorf(api.CodeInternal, "read the owner's configuration: %w", err)
 	}
-	anyway := map[string]int{}
+	anyway, passed := map[string]int{}, map[string]bool{}
 	for _, entry := range git.SplitNUL(out) {
 		anyway[entry]++
 	}
@@ -58,14 +58,22 @@ func (p *pull) reach(ctx context.Context) error {
 		}
 		if s.Scope != "local" && s.Scope != "worktree" && anyway[entry] > 0 {
 			anyway[entry]--
-			continue
+			if !passed[s.Key] || hasAll(s.Key) {
+				continue
+			}
 		}
+		passed[s.Key] = true
 		if s.Bare {
 			s.Value = "true"
 		}
 		p.push.Config = append(p.push.Config, s.Key+"="+s.Value)
 	}
 	return nil
+}
+
+// hasAll reports whether all values of a key count, not the last one (git-config(1)).
+func hasAll(key string) bool {
+	return strings.HasSuffix(key, ".extraheader") || strings.HasSuffix(key, ".helper")
 }
 
 // ask runs git in the project as its owner would.

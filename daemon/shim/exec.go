@@ -96,13 +96,13 @@ func (s *Shim) exec(w http.ResponseWriter, r *http.Request) error {
 			stdinW = nil
 		}
 	}
-	proc, err := s.sandbox.Start(p)
+	own := r.Header.Get(wire.OwnHeader) != ""
+	proc, err := s.startGuest(p, own)
 	closeAll(child...)
 	if err != nil {
 		closeAll(stdinW, outR, errR)
 		return startError(req.Command[0], err)
 	}
-	s.leftovers.Guest(proc.Pid())
 	s.sessions.Add(1)
 	defer s.sessions.Add(-1)
 	conn, rw, err := hijack(w)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 
+	"polis/cgroup/sandbox"
 	"polis/daemon/api"
 	"polis/daemon/isolation"
 	"polis/daemon/shim/leftover"
@@ -24,7 +25,24 @@ type unasked struct {
 
 // origin returns where a process comes from, and the command in the sandbox that it is of.
 func (s *Shim) origin(pid int) (leftover.Origin, int) {
-	return s.leftovers.Origin(pid, leftover.Roots{Parent: os.Getpid(), Init: s.sandbox.InitPid(), Main: int(s.mainPid.Load()), Adopts: slices.Contains(s.Spec.Lost, isolation.PID)})
+	if !s.entered.Load() { // the view is mounted before anything runs in the sandbox
+		return leftover.Outside, 0
+	}
+	return s.leftovers.Origin(pid, leftover.Roots{Parent: os.Getpid(), Init: s.sandbox.InitPid(), Main: int(s.mainPid.Load()), Starts: s.starts.Load() > 0, Adopts: slices.Contains(s.Spec.Lost, isolation.PID)})
+}
+
+// startGuest starts a command in the sandbox that is not the agent's: a person's, or, with own, one that polisd runs for the
+// agent.
+func (s *Shim) startGuest(p sandbox.Process, own bool) (*sandbox.Proc, error) {
+	if own {
+		s.starts.Add(1)
+		defer s.starts.Add(-1)
+	}
+	proc, err := s.sandbox.Start(p)
+	if err == nil {
+		s.leftovers.Guest(proc.Pid(), own)
+	}
+	return proc, err
 }
 
 // unasked refuses a call for which no question is opened: it is not the agent's, and who made it does not know that it

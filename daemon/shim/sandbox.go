@@ -68,6 +68,7 @@ func (s *Shim) openSandbox(ctx context.Context) error {
 // watchSandbox starts what watches the agent's processes.
 func (s *Shim) watchSandbox() error {
 	s.openLeftovers()
+	s.entered.Store(true)
 	s.egress.begin(s.sandbox.Pids)
 	s.group.Go(func() error { s.watchOOM(); return nil })
 	s.group.Go(func() error { s.watchWritten(s.ctx); return nil })

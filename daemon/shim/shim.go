@@ -106,6 +106,8 @@ type Shim struct {
 	main      *session
 	raw       *logFile // nil until a command has a stream
 	mainStart time.Time
+	entered   atomic.Bool  // the sandbox is there, and leftovers
+	starts    atomic.Int64 // commands of polisd that are being started
 	mainPid   atomic.Int64 // of the main command that began last; -1 while one is being started
 	task      mainTask
 	lastTask  string // the task that began last; "" if none did

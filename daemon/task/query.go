@@ -48,25 +48,26 @@ func (s *Store) Last() (*api.TaskBrief, error) {
 }
 
 // In returns the IDs of the tasks in a state, the oldest first; of those that wait, in the order in which
-// they begin.
+// they begin: the retries of lost ones, the texts of persons, the others.
 func (s *Store) In(state api.TaskState) ([]string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.load(); err != nil {
 		return nil, err
 	}
-	var ids []string
-	var ahead []string
+	var ids, ahead, retries []string
 	for _, n := range slices.Sorted(maps.Keys(s.briefs)) {
 		switch b := s.briefs[n]; {
 		case b.State != state:
+		case b.ahead && b.retryOf != "" && state == api.TaskQueued:
+			retries = append(retries, ID(s.Agent, n))
 		case b.ahead && state == api.TaskQueued:
 			ahead = append(ahead, ID(s.Agent, n))
 		default:
 			ids = append(ids, ID(s.Agent, n))
 		}
 	}
-	return append(ahead, ids...), nil
+	return slices.Concat(retries, ahead, ids), nil
 }
 
 // Interrupted returns the IDs of the tasks at a stage of their interruption, the oldest first.

@@ -24,7 +24,7 @@ type Result struct {
 	Stdout, Stderr string // at most 1 MiB of each
 }
 
-// Run runs a command in the sandbox to its end, with empty input. If ctx ends first, Run kills the
+// Run runs a command of polisd's in the sandbox to its end, with empty input: its calls count as the agent's. If ctx ends first, Run kills the
 // command.
 func (s *Shim) Run(ctx context.Context, r wire.ExecRequest) (Result, error) {
 	r.TTY, r.Stdin = false, false
@@ -53,6 +53,7 @@ func (s *Shim) Run(ctx context.Context, r wire.ExecRequest) (Result, error) {
 	}
 	req.Header.Set("Connection", "Upgrade")
 	req.Header.Set("Upgrade", wire.Upgrade)
+	req.Header.Set(wire.OwnHeader, "1")
 	if r.Session != "" {
 		req.Header.Set(wire.SessionHeader, r.Session)
 	}

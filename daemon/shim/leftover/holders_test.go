@@ -76,7 +76,7 @@ func TestTheHoldersOfASocketAreFound(t *testing.T) {
 	guest := start("sleep 100 & wait")
 	require.Equal(t, Holders{}, of(0), "it is not known yet")
 	require.Equal(t, Holders{Guests: true}, of(guest), "a person's main command")
-	tr.Guest(guest)
+	tr.Guest(guest, false)
 	require.Equal(t, Holders{Guests: true}, of(0))
 	require.NoError(t, syscall.Kill(-guest, syscall.SIGKILL))
 	require.Eventually(t, func() bool { return of(0) == Holders{} }, 5*time.Second, 10*time.Millisecond)

@@ -6,7 +6,7 @@ type Origin int
 const (
 	// Unknown: the process has ended, or its ancestors change too quickly to be read.
 	Unknown Origin = iota
-	// Agents: it is of a command of the agent, or of what such a command left running.
+	// Agents: it is of a command of the agent, of one that polisd runs for it, or of what such a command left running.
 	Agents
 	// Persons: it is of a person's shell or command in the sandbox.
 	Persons
@@ -27,6 +27,8 @@ type Roots struct {
 	Init   int // of the sandbox
 	// Main is the command of the agent that runs; 0 for none, and -1 while one is being started.
 	Main int
+	// Starts: Parent starts a command of polisd, which is not recorded yet.
+	Starts bool
 	// Adopts: Parent is also the parent of processes whose own parents have ended.
 	Adopts bool
 }
@@ -51,13 +53,15 @@ func (t *Tracker) origin(pid int, of Roots) (o Origin, command int) {
 		if !ok {
 			return Unknown, 0
 		}
-		if guest := t.guestOf(p); guest != 0 {
+		if guest, own := t.guestOf(p); own {
+			return Agents, guest
+		} else if guest != 0 {
 			return Persons, guest
 		}
 		switch {
 		case pid == of.Init || pid == of.Main:
 			return Agents, pid
-		case p.parent == of.Parent && (of.Main < 0 || of.Adopts):
+		case p.parent == of.Parent && (of.Main < 0 || of.Starts || of.Adopts):
 			return Agents, pid
 		case p.parent == of.Parent:
 			return Persons, pid
@@ -69,15 +73,16 @@ func (t *Tracker) origin(pid int, of Roots) (o Origin, command int) {
 	return Unknown, 0
 }
 
-// guestOf returns the person's command that a process is, or whose session it is in; 0 for none.
-func (t *Tracker) guestOf(p process) int {
+// guestOf returns the command of a person or of polisd that a process is, or whose session it is in; 0 for none. own is
+// true if it is polisd's.
+func (t *Tracker) guestOf(p process) (pid int, own bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, pid := range []int{p.pid, p.session} {
 		// The kernel gives the number of a session to no other process while it has members.
 		if s, ok := t.guest[pid]; ok && (s.start == p.start || pid != p.pid && s.start <= p.start) {
-			return pid
+			return pid, s.own
 		}
 	}
-	return 0
+	return 0, false
 }

@@ -34,7 +34,9 @@ func TestTheOriginOfAProcess(t *testing.T) {
 	guest, guests := f.tree()
 	starting, startings := f.tree()
 	boxInit, orphan := f.tree()
-	tr.Guest(guest)
+	own, owns := f.tree()
+	tr.Guest(guest, false)
+	tr.Guest(own, true)
 	roots := Roots{Parent: self, Init: boxInit, Main: main}
 	type result struct {
 		Origin
@@ -50,6 +52,12 @@ func TestTheOriginOfAProcess(t *testing.T) {
 	require.Equal(t, result{Outside, 0}, origin(self, roots), "this process")
 	require.Equal(t, result{Outside, 0}, origin(1, roots))
 	require.Equal(t, result{Outside, 0}, origin(0, roots), "a process of another pid namespace")
+
+	require.Equal(t, result{Agents, own}, origin(owns, roots), "a command of polisd")
+	roots.Starts = true
+	require.Equal(t, result{Agents, starting}, origin(startings, roots), "it can be a command of polisd, which starts")
+	require.Equal(t, result{Persons, guest}, origin(guests, roots))
+	roots.Starts = false
 
 	roots.Main = -1
 	require.Equal(t, result{Agents, starting}, origin(startings, roots), "it can be the agent's command, which starts")
@@ -68,7 +76,7 @@ func TestASessionOfAPersonOutlivesItsCommand(t *testing.T) {
 	f := &family{t, map[int]bool{}}
 	tr := &Tracker{Procs: f.procs}
 	guest, child := f.tree()
-	tr.Guest(guest)
+	tr.Guest(guest, false)
 	require.NoError(t, syscall.Kill(guest, syscall.SIGKILL))
 	require.Eventually(t, func() bool { p, ok := readProcess("/proc", child); return ok && p.parent != guest }, 5*time.Second, time.Millisecond)
 	o, command := tr.Origin(child, Roots{Parent: os.Getpid()})

@@ -45,16 +45,19 @@ type Tracker struct {
 // seeds are processes, by their numbers.
 type seeds map[int]seed
 
-// seed identifies a process by its start. Task is that of the command that left it running, "" if that was no task.
+// seed identifies a process by its start. task is that of the command that left it running, "" if that was no task. own
+// is true for a command of polisd.
 type seed struct {
 	start uint64
 	task  string
+	own   bool
 }
 
 func (t *Tracker) root() string { return cmp.Or(t.Root, "/proc") }
 
-// Guest records the first process of a person's shell or command.
-func (t *Tracker) Guest(pid int) {
+// Guest records the first process of a person's shell or command, or, with own, of a command that polisd runs for the
+// agent. Neither is left running by the agent.
+func (t *Tracker) Guest(pid int, own bool) {
 	p, ok := readProcess(t.root(), pid)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -62,7 +65,7 @@ func (t *Tracker) Guest(pid int) {
 		t.guest = seeds{}
 	}
 	if ok && len(t.guest) < maxProcs {
-		t.guest[pid] = seed{start: p.start}
+		t.guest[pid] = seed{start: p.start, own: own}
 	}
 }
 
@@ -96,9 +99,9 @@ func (t *Tracker) Ended(since uint64, task string) error {
 	t.left = seeds{}
 	for pid, p := range all {
 		if was, ok := earlier[pid]; ok {
-			t.left[pid] = seed{p.start, was.task}
+			t.left[pid] = seed{start: p.start, task: was.task}
 		} else if _, guest := guests[pid]; !guest && p.start >= since {
-			t.left[pid] = seed{p.start, task}
+			t.left[pid] = seed{start: p.start, task: task}
 		}
 	}
 	return nil
@@ -166,7 +169,7 @@ func (t *Tracker) alive() (map[int]process, error) {
 	in := closure(all, t.left)
 	t.left = seeds{}
 	for pid, p := range in {
-		t.left[pid] = seed{p.start, p.task}
+		t.left[pid] = seed{start: p.start, task: p.task}
 	}
 	return in, nil
 }

@@ -63,7 +63,7 @@ func TestWhatACommandLeavesIsKnownByWhenItBegan(t *testing.T) {
 	require.NoError(t, err)
 	left := f.start("trap '' TERM; while :; do sleep 0.1; done")
 	guest := f.start("sleep 100 & wait")
-	tr.Guest(guest)
+	tr.Guest(guest, false)
 	require.Eventually(t, func() bool {
 		b, _ := os.ReadFile("/proc/" + strconv.Itoa(guest) + "/task/" + strconv.Itoa(guest) + "/children")
 		return len(b) > 0
@@ -104,7 +104,7 @@ func TestWhatDescendsFromALeftover(t *testing.T) {
 		}
 		from := seeds{}
 		for _, pid := range rapid.SliceOfN(rapid.IntRange(1, 16), 0, 4).Draw(t, "seed") {
-			from[pid] = seed{uint64(pid) + uint64(rapid.IntRange(0, 1).Draw(t, "another process")), fmt.Sprint("a.", pid)}
+			from[pid] = seed{start: uint64(pid) + uint64(rapid.IntRange(0, 1).Draw(t, "another process")), task: fmt.Sprint("a.", pid)}
 		}
 		in := closure(all, from)
 		for pid, p := range all {

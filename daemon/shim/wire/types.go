@@ -169,6 +169,10 @@ type ExecRequest struct {
 // can have got the name, and with it the socket. Older shims do not read it.
 const SessionHeader = "Polis-Session"
 
+// OwnHeader is the header of exec that says that polisd runs the command for the agent, not a person. Older shims do not
+// read it.
+const OwnHeader = "Polis-Own"
+
 // Upgrade is the protocol name in the Upgrade header of exec and attach.
 const Upgrade = "polis-frames/1"
 
