@@ -51,6 +51,14 @@ type View struct {
 	Moving, Changing bool
 }
 
+// recovered reports whether an agent that hung does not any more.
+func (v View) recovered(class api.PatrolClass) bool {
+	if class == api.PatrolSpinning {
+		return v.Changing
+	}
+	return v.Moving
+}
+
 // Look takes in the observations of one cycle, which are all agents' that there are, and returns
 // the suspects and what was seen of each agent. now must not go back.
 func (p *Patrol) Look(now time.Time, all []Observed, lim Limits) (suspects []Suspect, views []View) {

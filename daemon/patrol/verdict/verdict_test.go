@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"polis/daemon/api"
 )
@@ -83,60 +82,11 @@ func TestWhatWaitedIsStalledSinceThen(t *testing.T) {
 	require.Equal(t, after(70), f.Progress(), "waiting is no progress")
 }
 
-// world has facts at any time: everything happens with a period of its own.
-type world struct {
-	step, output, change, heard time.Duration // 0: never
-	task, spinner               bool
-}
-
-func (w world) at(now time.Time) Facts {
-	last := func(every time.Duration) time.Time {
-		if every == 0 {
-			return time.Time{}
-		}
-		return began.Add(now.Sub(began).Truncate(every))
+func TestNothingIsOverWithoutALimit(t *testing.T) {
+	var r Recovery
+	for n := range 100 {
+		r.Progress(after(float64(n)), 0)
+		require.False(t, r.Over(0))
+		require.False(t, r.Over(-1))
 	}
-	f := Facts{Task: w.task, Seen: began, Steps: w.step > 0, Step: last(w.step), Output: last(w.output), Changed: last(w.change)}
-	f.Model.Heard = last(w.heard)
-	if w.spinner {
-		f.Repeated = 99
-	}
-	return f
-}
-
-func drawWorld(rt *rapid.T) world {
-	every := func(name string) time.Duration {
-		return time.Duration(rapid.SampledFrom([]int{0, 0, 10, 60, 600, 1200, 2400, 3000}).Draw(rt, name)) * time.Second
-	}
-	return world{every("step"), every("output"), every("change"), every("heard"), rapid.Bool().Draw(rt, "task"), rapid.Bool().Draw(rt, "spinner")}
-}
-
-// TestNoFlapping: whatever an agent does regularly, however slowly, opens one case at most.
-func TestNoFlapping(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		w := drawWorld(rt)
-		pass := rapid.SampledFrom([]time.Duration{10 * time.Second, 37 * time.Second, time.Minute}).Draw(rt, "pass")
-		var moving Recovery
-		var closed time.Time
-		open, opened := false, 0
-		for now := began; now.Before(began.Add(12 * time.Hour)); now = now.Add(pass) {
-			f := w.at(now)
-			if Judge(now, f, limits).Class != "" {
-				moving.Found(f.Progress())
-				if !open && (closed.IsZero() || now.Sub(closed) >= ReopenTime) {
-					opened++
-				}
-				open = true
-			}
-			if at := f.Progress(); at.After(began) {
-				moving.Progress(at, limits.Stalled)
-			}
-			if open && moving.Over(limits.Stalled) {
-				open, closed = false, now
-			}
-		}
-		if opened > 1 {
-			rt.Fatalf("%d cases were opened, the last closed at %s", opened, closed)
-		}
-	})
 }
