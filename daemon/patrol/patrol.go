@@ -10,10 +10,15 @@ import (
 // Patrol knows since when each agent has done nothing. The zero value is not usable; see [New].
 type Patrol struct {
 	tracks map[string]*track
+	// last is when it looked last, elapsed the time between two looks by the monotonic clock.
+	last    time.Time
+	elapsed func(from, to time.Time) time.Duration
 }
 
 // New returns a patrol that has seen nothing.
-func New() *Patrol { return &Patrol{tracks: map[string]*track{}} }
+func New() *Patrol {
+	return &Patrol{tracks: map[string]*track{}, elapsed: func(from, to time.Time) time.Duration { return to.Sub(from) }}
+}
 
 // key identifies one run of an agent's program: a finding about it does not hold for the next.
 type key struct {
@@ -51,15 +56,27 @@ type View struct {
 	Moving, Changing bool
 }
 
+// recovered reports whether an agent that hung does not any more.
+func (v View) recovered(class api.PatrolClass) bool {
+	if class == api.PatrolSpinning {
+		return v.Changing
+	}
+	return v.Moving
+}
+
 // Look takes in the observations of one cycle, which are all agents' that there are, and returns
-// the suspects and what was seen of each agent. now must not go back.
+// the suspects and what was seen of each agent. The monotonic time of now must not go back. After the
+// wall clock was set, every agent counts as seen for the first time.
 func (p *Patrol) Look(now time.Time, all []Observed, lim Limits) (suspects []Suspect, views []View) {
-	next := make(map[string]*track, len(all))
+	next, stepped := make(map[string]*track, len(all)), p.stepped(now)
 	for _, o := range all {
 		k := keyOf(o)
 		t := p.tracks[o.Agent]
-		if t == nil || t.key != k {
+		switch {
+		case t == nil || t.key != k:
 			t = newTrack(k, now, o)
+		case stepped:
+			t = t.anew(now, o)
 		}
 		next[o.Agent] = t
 		if o.Err != nil {
@@ -68,7 +85,7 @@ func (p *Patrol) Look(now time.Time, all []Observed, lim Limits) (suspects []Sus
 			continue
 		}
 		t.take(now, o, lim)
-		f := t.facts(o)
+		f := t.facts(now, o)
 		v := verdict.Judge(now, f, lim.Limits)
 		t.recover(f, v, lim)
 		views = append(views, View{Observed: o, Quiet: now.Sub(f.Progress()), Unchanged: now.Sub(f.Change()), Waits: v.Waits,
@@ -77,7 +94,7 @@ func (p *Patrol) Look(now time.Time, all []Observed, lim Limits) (suspects []Sus
 			suspects = append(suspects, s)
 		}
 	}
-	p.tracks = next
+	p.tracks, p.last = next, now
 	return suspects, views
 }
 
@@ -85,11 +102,11 @@ func (p *Patrol) Look(now time.Time, all []Observed, lim Limits) (suspects []Sus
 // of the same class.
 func (p *Patrol) Confirm(now time.Time, s Suspect, o Observed, lim Limits) (Suspect, bool) {
 	t := p.tracks[o.Agent]
-	if t == nil || t.key != keyOf(o) || s.key != t.key || !s.Same(o) {
+	if t == nil || t.key != keyOf(o) || s.key != t.key || !s.Same(o) || p.stepped(now) {
 		return s, false
 	}
 	t.take(now, o, lim)
-	again, ok := t.judge(now, o, lim, verdict.Judge(now, t.facts(o), lim.Limits))
+	again, ok := t.judge(now, o, lim, verdict.Judge(now, t.facts(now, o), lim.Limits))
 	return again, ok && again.Class == s.Class
 }
 
@@ -114,10 +131,11 @@ func (t *track) judge(now time.Time, o Observed, lim Limits, v verdict.Verdict) 
 	if o.Status != api.StatusRunning {
 		return s, false
 	}
+	ended := t.past(now, o.EndedAt)
 	over := func(since time.Time) bool { return lim.Done > 0 && now.Sub(since) >= lim.Done }
 	switch {
-	case o.Ended != "" && over(o.EndedAt) && over(t.changed):
-		s.Class, s.Since = api.PatrolTaskClosed, o.EndedAt
+	case o.Ended != "" && over(ended) && over(t.changed):
+		s.Class, s.Since = api.PatrolTaskClosed, ended
 		if o.Ended == api.EndDone || o.Ended == api.EndComplete {
 			s.Class = api.PatrolStuckInDone
 		}

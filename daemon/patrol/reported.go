@@ -11,7 +11,13 @@ import (
 
 // Reported has the last finding about each agent: each is acted on once, and published once. The
 // zero value has none.
-type Reported struct{ last map[string]reported }
+type Reported struct{ last map[string]reportedAs }
+
+// reportedAs has the class as which a finding was reported, and its case opened.
+type reportedAs struct {
+	reported
+	as api.PatrolClass
+}
 
 // reported identifies a finding.
 type reported struct {
@@ -39,7 +45,7 @@ func hangs(class api.PatrolClass) bool {
 func (r *Reported) Begin(incident string, f *api.PatrolFinding, dryRun bool) (act, news bool) {
 	k := reportedOf(incident, *f)
 	before, seen := r.last[f.Agent]
-	seen = seen && before == k
+	seen = seen && before.reported == k
 	switch {
 	case dryRun:
 		f.Skipped = "a dry run"
@@ -49,18 +55,19 @@ func (r *Reported) Begin(incident string, f *api.PatrolFinding, dryRun bool) (ac
 		return false, false
 	}
 	if r.last == nil {
-		r.last = map[string]reported{}
+		r.last = map[string]reportedAs{}
 	}
-	r.last[f.Agent] = k
+	r.last[f.Agent] = reportedAs{k, f.Class}
 	return true, !seen
 }
 
-// Forget drops the findings that are none any more. An agent that hung is one until it has recovered.
+// Forget drops the findings that are none any more. An agent that hung is one until it has recovered
+// from that: one that spins moves all the time.
 func (r *Reported) Forget(found []api.PatrolFinding, views []View) {
 	now := map[string]bool{}
 	for _, v := range views {
 		k := r.last[v.Agent]
-		now[v.Agent] = hangs(k.class) && k.incident == Incident(v.Observed) && !v.Moving && !v.Changing
+		now[v.Agent] = hangs(k.as) && k.incident == Incident(v.Observed) && !v.recovered(k.as)
 	}
 	for _, f := range found {
 		now[f.Agent] = true

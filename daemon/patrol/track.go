@@ -11,7 +11,7 @@ type track struct {
 	key key
 	// began is when it was observed first, at when last.
 	began, at time.Time
-	last      Sample
+	last      Observed
 	// Since when it did not change anything, read files or exceed a window, compute, and print, if its shim
 	// does not report what is new.
 	changed, used, busy, output time.Time
@@ -26,6 +26,8 @@ type track struct {
 	net, io, cpu window
 	// moving and changing see whether it recovers.
 	moving, changing verdict.Recovery
+	// ahead are the times that were in the future when they were observed.
+	ahead map[int64]bool
 }
 
 // mark is a moment, and the counters when it was seen.
@@ -37,8 +39,34 @@ type mark struct {
 
 func newTrack(k key, now time.Time, o Observed) *track {
 	m := mark{now, o.Sample.CPU, printed(o)}
-	return &track{key: k, began: now, at: now, last: o.Sample, changed: now, progress: m, change: m,
+	return &track{key: k, began: now, at: now, last: o, changed: now, progress: m, change: m,
 		net: window{now, int64(o.Sample.Net)}, io: window{now, ioBytes(o)}, cpu: window{now, int64(o.Sample.CPU)}}
+}
+
+// anew returns the track of the same incarnation after the wall clock was set: no time of before can be compared with
+// those after.
+func (t *track) anew(now time.Time, o Observed) *track {
+	if o.Err != nil {
+		o = t.last
+	}
+	n := newTrack(t.key, now, o)
+	n.dead, n.gone = t.dead, t.gone
+	return n
+}
+
+// past returns a time of the wall clock that a shim or a record has. One in the future is of before the clock was set
+// back: the agent was seen anew since, and by that time it counts, also when the clock has caught up.
+func (t *track) past(now, at time.Time) time.Time {
+	if at.After(now.Add(maxStep)) {
+		if t.ahead == nil {
+			t.ahead = map[int64]bool{}
+		}
+		t.ahead[at.UnixNano()] = true
+	}
+	if t.ahead[at.UnixNano()] {
+		return t.began
+	}
+	return at
 }
 
 // window adds up a counter, so that the little that a waiting program does does not count.
@@ -82,7 +110,7 @@ func (t *track) take(now time.Time, o Observed, lim Limits) {
 	if !now.After(t.at) {
 		return
 	}
-	s, l := o.Sample, t.last
+	s, l := o.Sample, t.last.Sample
 	if o.Waits {
 		t.waited = now
 	}
@@ -108,17 +136,18 @@ func (t *track) take(now time.Time, o Observed, lim Limits) {
 	if o.Progress == nil && s.Output != l.Output {
 		t.output = now
 	}
-	t.at, t.last = now, s
+	t.at, t.last = now, o
 }
 
 // facts are what the verdict is made from.
-func (t *track) facts(o Observed) verdict.Facts {
+func (t *track) facts(now time.Time, o Observed) verdict.Facts {
+	past := func(at time.Time) time.Time { return t.past(now, at) }
 	f := verdict.Facts{Task: o.Task != "" && o.Ended == "", Seen: t.began, Output: t.output, Changed: t.changed, Used: t.used, Busy: t.busy, Waited: t.waited}
 	if p := o.Progress; p != nil {
-		f.Prompt, f.Steps, f.Step, f.NewStep, f.Output = p.Keys, p.Steps, p.Step, p.NewCall, p.New
-		f.Model = verdict.Model{Open: p.Requests, Since: p.WaitsSince, Heard: p.Heard}
+		f.Prompt, f.Steps, f.Step, f.NewStep, f.Output = p.Keys, p.Steps, past(p.Step), past(p.NewCall), past(p.New)
+		f.Model = verdict.Model{Open: p.Requests, Since: past(p.WaitsSince), Heard: past(p.Heard)}
 		if p.Calls > 0 {
-			f.Call, f.Calls = &verdict.Call{What: p.Call, Since: p.CallSince}, p.Calls
+			f.Call, f.Calls = &verdict.Call{What: p.Call, Since: past(p.CallSince)}, p.Calls
 		}
 	}
 	if at := f.Progress(); at.After(t.progress.at) {

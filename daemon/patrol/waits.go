@@ -23,6 +23,8 @@ func ReportedWaits(w *api.Waiting) Waits {
 		return Waits{For: "the answer to question " + w.ID}
 	case w != nil && w.For == api.WaitingThaw:
 		return Waits{For: "a thaw: " + w.What}
+	case w != nil && w.For == api.WaitingLease:
+		return LeaseWaits(w.Path)
 	}
 	return Waits{}
 }

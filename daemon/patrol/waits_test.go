@@ -23,6 +23,7 @@ func TestWhatAnAgentWaitsFor(t *testing.T) {
 		"nothing is reported":           {ReportedWaits(nil), Waits{}},
 		"a question":                    {ReportedWaits(&api.Waiting{For: api.WaitingApproval, ID: "q1"}), Waits{For: "the answer to question q1"}},
 		"a thaw":                        {ReportedWaits(&api.Waiting{For: api.WaitingThaw, What: "breaker"}), Waits{For: "a thaw: breaker"}},
+		"a lease, as its shim says":     {ReportedWaits(&api.Waiting{For: api.WaitingLease, Path: "a.txt"}), Waits{For: `a lease on "a.txt"`}},
 		"a lease":                       {LeaseWaits("a\nb"), Waits{For: `a lease on "a\nb"`}},
 		"a debugger":                    {ProbedWaits(probed{pid: 7, connections: 2}), Waits{For: "process 7, which is stopped by a signal or a debugger"}},
 		"connections":                   {ProbedWaits(probed{connections: 2}), Waits{Connections: 2}},

@@ -39,7 +39,7 @@ func (r *Recovery) Progress(at time.Time, limit time.Duration) {
 }
 
 // Over reports whether the progress is sustained: it came at several moments, which are spread over a third
-// of limit.
+// of limit. Without a limit there is nothing to recover from.
 func (r *Recovery) Over(limit time.Duration) bool {
-	return r.n >= marks && r.last.Sub(r.first) >= limit/sustained
+	return limit > 0 && r.n >= marks && r.last.Sub(r.first) >= limit/sustained
 }

@@ -80,7 +80,7 @@ type Facts struct {
 	// CPU that since its last change.
 	Busy      time.Time
 	Idle, CPU time.Duration
-	// Waited is when it last waited for a person or another agent: it could change nothing then.
+	// Waited is when it last waited for a person or another agent: it could do nothing then.
 	Waited time.Time
 	// Call is the last open tool call, Calls how many there are.
 	Call  *Call
@@ -118,10 +118,11 @@ func last(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time
 // Judge decides what an agent is.
 func Judge(now time.Time, f Facts, lim Limits) Verdict {
 	progress, change := f.Progress(), f.Change()
+	quiet := last(progress, f.Waited) // it could not make progress while it waited
 	waits := f.waits(now)
 	switch {
-	case f.stalls(now, lim, progress):
-		return Verdict{Class: api.PatrolStalled, Since: progress, Waits: waits, Evidence: f.stalledEvidence(now, progress)}
+	case f.stalls(now, lim, quiet):
+		return Verdict{Class: api.PatrolStalled, Since: quiet, Waits: waits, Evidence: f.stalledEvidence(now, progress)}
 	case f.spins(now, lim, progress, change):
 		return Verdict{Class: api.PatrolSpinning, Since: change, Waits: waits, Evidence: f.spinningEvidence(now, change)}
 	}
@@ -135,14 +136,14 @@ func (f Facts) waitsForModel() bool { return !f.Model.Since.IsZero() }
 // computes reports whether the agent has computed just now.
 func (f Facts) computes(now time.Time) bool { return !f.Busy.IsZero() && now.Sub(f.Busy) < lastBusy }
 
-func (f Facts) stalls(now time.Time, lim Limits, progress time.Time) bool {
+func (f Facts) stalls(now time.Time, lim Limits, quiet time.Time) bool {
 	switch {
 	case f.waitsForModel():
-		return over(now, last(progress, f.Model.Since), lim.Waiting())
+		return over(now, last(quiet, f.Model.Since), lim.Waiting())
 	case f.Prompt && !f.Task:
 		return false
 	}
-	return over(now, progress, lim.Stalled)
+	return over(now, quiet, lim.Stalled)
 }
 
 func (f Facts) spins(now time.Time, lim Limits, progress, change time.Time) bool {
@@ -202,6 +203,9 @@ func (f Facts) stalledEvidence(now, progress time.Time) []string {
 	}
 	if f.Steps {
 		out = append(out, "no step for "+ago(now, last(f.Seen, f.Step)))
+	}
+	if f.Waited.After(progress) {
+		out = append(out, "it waited for a person or another agent until "+ago(now, f.Waited)+" ago")
 	}
 	if f.Repeated > 0 {
 		out = append(out, fmt.Sprintf("its output repeats: %s printed for %s, and nothing new", api.Count(int(f.Repeated), "byte"), since))

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"polis/daemon/api"
 )
@@ -45,13 +44,16 @@ func TestVerdicts(t *testing.T) {
 		"a call that never ends computing":  {241, Facts{Task: true, Steps: true, Step: after(1), NewStep: after(1), Busy: after(240), CPU: 239 * time.Minute, Call: make, Calls: 1}, api.PatrolSpinning, "the call command make, open since 4h0m0s, which computes", "the call command make, open since 4h0m0s"},
 		"a hung tool": {16, Facts{Task: true, Steps: true, Step: after(1), NewStep: after(1), Call: make, Calls: 2}, api.PatrolStalled, "the call command make, open since 15m0s (the last of 2)",
 			"the call command make, open since 15m0s (the last of 2); no step for 15m0s; no output for 15m0s"},
-		"computes only":                {60, Facts{Task: true, Busy: after(59), CPU: 50 * time.Minute}, api.PatrolSpinning, "", "it used 50m0s of processor time and printed 0 bytes meanwhile"},
-		"computes at a prompt":         {60, Facts{Prompt: true, Busy: after(59), CPU: 50 * time.Minute}, api.PatrolSpinning, "", ""},
-		"a TUI that redraws":           {60, Facts{Prompt: true, Output: after(59), Repeated: 9}, "", "", ""},
-		"the same calls again":         {61, Facts{Task: true, Steps: true, Step: after(60), NewStep: after(1)}, api.PatrolSpinning, "", "it began no call that it had not made before for 1h0m0s"},
-		"reads much, all of it new":    {61, Facts{Task: true, Steps: true, Step: after(60), NewStep: after(60)}, "", "", ""},
-		"has its answer after an hour": {61, Facts{Task: true, Output: after(60.9), Waited: after(60)}, "", "", ""},
-		"prints what is new":           {60, Facts{Task: true, Output: after(59)}, api.PatrolSpinning, "", "it changed no file for 1h0m0s"},
+		"computes only":                            {60, Facts{Task: true, Busy: after(59), CPU: 50 * time.Minute}, api.PatrolSpinning, "", "it used 50m0s of processor time and printed 0 bytes meanwhile"},
+		"computes at a prompt":                     {60, Facts{Prompt: true, Busy: after(59), CPU: 50 * time.Minute}, api.PatrolSpinning, "", ""},
+		"a TUI that redraws":                       {60, Facts{Prompt: true, Output: after(59), Repeated: 9}, "", "", ""},
+		"the same calls again":                     {61, Facts{Task: true, Steps: true, Step: after(60), NewStep: after(1)}, api.PatrolSpinning, "", "it began no call that it had not made before for 1h0m0s"},
+		"reads much, all of it new":                {61, Facts{Task: true, Steps: true, Step: after(60), NewStep: after(60)}, "", "", ""},
+		"has its answer after an hour":             {61, Facts{Task: true, Output: after(60.9), Waited: after(60)}, "", "", ""},
+		"was asked for an hour":                    {65, Facts{Task: true, Step: after(1), Waited: after(60)}, "", "", ""},
+		"hangs after its answer":                   {75, Facts{Task: true, Step: after(1), Waited: after(60)}, api.PatrolStalled, "", "it waited for a person or another agent until 15m0s ago; no output for 1h14m0s"},
+		"was asked while its model did not answer": {119, Facts{Task: true, Waited: after(60), Model: Model{Open: 1, Since: after(1)}}, "", "its model since 1h58m0s: 1 open request", ""},
+		"prints what is new":                       {60, Facts{Task: true, Output: after(59)}, api.PatrolSpinning, "", "it changed no file for 1h0m0s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.f.Seen = began
@@ -72,60 +74,19 @@ func TestTheLimitForModelsIsNotLessThanTheOther(t *testing.T) {
 	require.Zero(t, Limits{Model: time.Hour}.Waiting())
 }
 
-// world has facts at any time: everything happens with a period of its own.
-type world struct {
-	step, output, change, heard time.Duration // 0: never
-	task, spinner               bool
+func TestWhatWaitedIsStalledSinceThen(t *testing.T) {
+	f := Facts{Task: true, Seen: began, Step: after(1), Waited: after(60)}
+	require.Equal(t, after(60), Judge(after(75), f, limits).Since)
+	f.Step = after(70)
+	require.Equal(t, after(70), Judge(after(90), f, limits).Since)
+	require.Equal(t, after(70), f.Progress(), "waiting is no progress")
 }
 
-func (w world) at(now time.Time) Facts {
-	last := func(every time.Duration) time.Time {
-		if every == 0 {
-			return time.Time{}
-		}
-		return began.Add(now.Sub(began).Truncate(every))
+func TestNothingIsOverWithoutALimit(t *testing.T) {
+	var r Recovery
+	for n := range 100 {
+		r.Progress(after(float64(n)), 0)
+		require.False(t, r.Over(0))
+		require.False(t, r.Over(-1))
 	}
-	f := Facts{Task: w.task, Seen: began, Steps: w.step > 0, Step: last(w.step), Output: last(w.output), Changed: last(w.change)}
-	f.Model.Heard = last(w.heard)
-	if w.spinner {
-		f.Repeated = 99
-	}
-	return f
-}
-
-func drawWorld(rt *rapid.T) world {
-	every := func(name string) time.Duration {
-		return time.Duration(rapid.SampledFrom([]int{0, 0, 10, 60, 600, 1200, 2400, 3000}).Draw(rt, name)) * time.Second
-	}
-	return world{every("step"), every("output"), every("change"), every("heard"), rapid.Bool().Draw(rt, "task"), rapid.Bool().Draw(rt, "spinner")}
-}
-
-// TestNoFlapping: whatever an agent does regularly, however slowly, opens one case at most.
-func TestNoFlapping(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		w := drawWorld(rt)
-		pass := rapid.SampledFrom([]time.Duration{10 * time.Second, 37 * time.Second, time.Minute}).Draw(rt, "pass")
-		var moving Recovery
-		var closed time.Time
-		open, opened := false, 0
-		for now := began; now.Before(began.Add(12 * time.Hour)); now = now.Add(pass) {
-			f := w.at(now)
-			if Judge(now, f, limits).Class != "" {
-				moving.Found(f.Progress())
-				if !open && (closed.IsZero() || now.Sub(closed) >= ReopenTime) {
-					opened++
-				}
-				open = true
-			}
-			if at := f.Progress(); at.After(began) {
-				moving.Progress(at, limits.Stalled)
-			}
-			if open && moving.Over(limits.Stalled) {
-				open, closed = false, now
-			}
-		}
-		if opened > 1 {
-			rt.Fatalf("%d cases were opened, the last closed at %s", opened, closed)
-		}
-	})
 }

@@ -2,6 +2,7 @@ package novelty
 
 import (
 	"hash/fnv"
+	"slices"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -17,6 +18,10 @@ const (
 	pause = time.Second
 	// minWord is the length of the shortest word: units of time and single drawn cells are none.
 	minWord = 2
+	// maxString and maxParams are how many characters of a string and of a control sequence are passed over at
+	// most: a program may never end them.
+	maxString = 4096
+	maxParams = 256
 )
 
 // Meter sees what a program prints. The zero value has seen nothing. It is not safe for concurrent use.
@@ -25,11 +30,13 @@ type Meter struct {
 	Printed int64
 	New     time.Time
 
-	state state
-	word  [4 * minWord]byte // the begin of a word that may be too short
-	runes int               // of that word
-	bytes int
-	line  []byte
+	state  state
+	passed int               // characters in this state, if it is a control sequence
+	split  []byte            // the begin of a character whose end comes with the next write
+	word   [4 * minWord]byte // the begin of a word that may be too short
+	runes  int               // of that word
+	bytes  int
+	line   []byte
 	// recent and before have the lines that were seen: when recent is full, it becomes before.
 	recent, before map[uint64]bool
 }
@@ -41,20 +48,28 @@ const (
 	text   state = iota
 	escape       // after ESC
 	csi          // in a control sequence
-	osc          // in a string, until BEL or ESC
+	osc          // in a string, until BEL, ESC or the end of the line
 )
 
 // Write takes what the program printed at a time. It reports whether something in it is new.
 func (m *Meter) Write(p []byte, now time.Time) bool {
 	m.Printed += int64(len(p))
 	if !m.New.IsZero() && now.Sub(m.New) < pause && now.After(m.New) {
-		m.state, m.line, m.runes = text, m.line[:0], 0
+		m.state, m.line, m.runes, m.split = text, m.line[:0], 0, m.split[:0]
 		return false
+	}
+	if len(m.split) > 0 {
+		p = slices.Concat(m.split, p)
+		m.split = m.split[:0]
 	}
 	fresh := false
 	for len(p) > 0 {
 		r, n := rune(p[0]), 1
 		if r >= utf8.RuneSelf {
+			if !utf8.FullRune(p) { // at most 3 bytes, which can become one
+				m.split = append(m.split, p...)
+				break
+			}
 			r, n = utf8.DecodeRune(p)
 		}
 		p = p[n:]
@@ -68,35 +83,9 @@ func (m *Meter) Write(p []byte, now time.Time) bool {
 
 // take takes a character, and reports whether it ended a line that is new.
 func (m *Meter) take(r rune) bool {
-	switch m.state {
-	case escape:
-		m.state = text
-		switch r {
-		case '[':
-			m.state = csi
-		case ']', 'P', '_', '^', 'X':
-			m.state = osc
-		}
-		return false
-	case csi:
-		if r < 0x40 || r > 0x7e {
-			return false // a parameter
-		}
-		m.state = text
-		if r == 'm' {
-			return false // a colour divides no word
-		}
-		return m.end()
-	case osc:
-		if r == '\a' || r == 0x1b {
-			m.state = text
-			if r == 0x1b {
-				m.state = escape // of its terminator ESC \
-			}
-		}
-		return false
-	}
 	switch {
+	case m.state != text:
+		return m.control(r)
 	case r == 0x1b:
 		m.state = escape
 	case r == '\n' || r == '\r':
@@ -106,6 +95,32 @@ func (m *Meter) take(r rune) bool {
 		return len(m.line) >= maxLine && m.end()
 	default:
 		m.runes, m.bytes = 0, 0 // the end of a word
+	}
+	return false
+}
+
+// control takes a character of a control sequence, and reports whether it ended a line that is new.
+func (m *Meter) control(r rune) bool {
+	m.passed++
+	switch {
+	case r == '\n': // the sequence was never ended
+		m.state = text
+		return m.end()
+	case r == 0x1b: // it begins another one, or the terminator ESC \
+		m.state = escape
+	case m.state == escape:
+		m.state, m.passed = text, 0
+		switch r {
+		case '[':
+			m.state = csi
+		case ']', 'P', '_', '^', 'X':
+			m.state = osc
+		}
+	case m.state == csi && r >= 0x40 && r <= 0x7e:
+		m.state = text
+		return r != 'm' && m.end() // a colour divides no word
+	case m.state == osc && r == '\a', m.state == csi && m.passed >= maxParams, m.passed >= maxString:
+		m.state = text
 	}
 	return false
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -69,24 +70,68 @@ func TestWhatFollowsSomethingNewAtOnceIsNotCompared(t *testing.T) {
 	require.Equal(t, began.Add(pause), m.New)
 }
 
+// TestASequenceWithoutAnEndHidesLittle: a program that ends no sequence, or a terminal's reply that was cut off, must
+// not make all that follows count as nothing.
+func TestASequenceWithoutAnEndHidesLittle(t *testing.T) {
+	for name, begin := range map[string]string{
+		"a string, and a line end":                "\x1b]0;title\n",
+		"a string, and much":                      "\x1bP" + strings.Repeat("q#1;", maxString/4),
+		"a control sequence, and much":            "\x1b[" + strings.Repeat("1;", maxParams/2),
+		"a control sequence, and a line end":      "\x1b[1;\n",
+		"a control sequence that another cuts":    "\x1b[1;\x1b[2m",
+		"a string that another sequence cuts off": "\x1b]0;title\x1b[0m",
+	} {
+		t.Run(name, func(t *testing.T) {
+			var m Meter
+			m.Write([]byte(begin), began)
+			require.True(t, m.Write([]byte("something else\n"), began.Add(pause)))
+			require.Equal(t, text, m.state)
+		})
+	}
+}
+
+func TestACharacterThatIsWrittenInPiecesIsOne(t *testing.T) {
+	for _, line := range []string{"größer als früher\n", "日本語のテキスト\n", "𐐀𐐁𐐂𐐃 𐐄𐐅\n", "\xe6\x97 broken \xf0\x9f\n"} {
+		for k := range len(line) {
+			var m Meter
+			m.Write([]byte(line), began)
+			now := began.Add(pause)
+			require.False(t, m.Write([]byte(line[:k]), now) || m.Write([]byte(line[k:]), now.Add(pause)), "%q, cut at %d", line, k)
+		}
+	}
+	var m Meter
+	for range 10 {
+		m.Write([]byte("\xf0\x9f"), began)
+		require.LessOrEqual(t, len(m.split), utf8.UTFMax-1)
+	}
+	m.Write([]byte("\xff"), began)
+	require.Empty(t, m.split, "what can be no character is not kept")
+}
+
 // TestAnythingRepeatedIsOldInTheEnd: whatever a program prints again and again, in whatever pieces, is not new for
-// ever, and what is remembered is bounded.
+// ever, and what is remembered is bounded. Without line ends, lines are cut wherever they are full. The next
+// line depends on the place of the cut in the frame only: with b bytes of words in a frame there are about b places, and
+// 256/b frames between two cuts.
 func TestAnythingRepeatedIsOldInTheEnd(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		frame := rapid.SliceOfN(rapid.Byte(), 1, 200).Draw(rt, "frame")
+		if rapid.Bool().Draw(rt, "words") {
+			frame = []byte(rapid.StringOfN(rapid.SampledFrom([]rune("abcdeö \x1b[]m")), 1, 150, 200).Draw(rt, "text"))
+		}
+		pieces := rapid.SliceOfN(rapid.IntRange(1, 100), 1, 20).Draw(rt, "pieces")
 		var m Meter
-		now, newest := began, 0
-		for n := range 40 {
-			rest := frame
-			for len(rest) > 0 {
-				k := min(rapid.IntRange(1, 100).Draw(rt, "piece"), len(rest))
+		const frames = 900
+		now, newest, writes := began, 0, 0
+		for n := range frames {
+			for rest := frame; len(rest) > 0; writes++ {
+				k := min(pieces[writes%len(pieces)], len(rest))
 				if m.Write(rest[:k], now) {
 					newest = n
 				}
 				rest, now = rest[k:], now.Add(pause)
 			}
 		}
-		if newest > 30 {
+		if newest >= frames-300 {
 			rt.Fatalf("%q is new the %dth time", frame, newest)
 		}
 		if len(m.recent) > remembered || len(m.before) > remembered || cap(m.line) > 4*maxLine {
