@@ -63,7 +63,7 @@ func TestADeletionBreakerFreezes(t *testing.T) {
 	require.Contains(t, text, "breaker deletions: 101 in")
 	require.Regexp(t, `processes: \d+ rm`, text)
 	require.Contains(t, text, "many/")
-	require.Regexp(t, `(?s)wild .* frozen .*wild: frozen since .*: breaker deletions: 101 in .*; polisctl agents thaw wild`, d.must("agents", "list"))
+	require.Regexp(t, `(?s)wild .* frozen .*wild: frozen .* ago: breaker deletions: 101 in .*; polisctl agents thaw wild`, d.must("agents", "list"))
 	require.Empty(t, d.patrol().Findings, "it is not stalled")
 	require.Contains(t, d.must("patrol"), "a thaw: breaker deletions")
 	e := d.refused(api.CodeBadState, "agents", "exec", "wild", "--", "true")

@@ -140,7 +140,10 @@ func (m *Manager) shimLives(ctx context.Context, a *Agent, cheap bool) (bool, er
 // fill takes over a shim's report.
 func (v *Living) fill(st wire.Status) {
 	v.InitPID, v.Program, v.PID, v.Task = st.InitPID, st.Running, st.MainPID, st.Task
-	v.Waiting, v.Waits, v.Progress = st.Waiting, st.Waiting != nil, st.Progress
+	v.Waiting, v.Progress = st.Waiting, st.Progress
+	if st.Waiting != nil {
+		v.Waits = v.At
+	}
 	v.Sample.CPU = time.Duration(st.CPUMicros) * time.Microsecond
 	v.Sample.Output, v.Sample.Reads, v.Sample.Writes = st.LogEnd, st.Counters.ReadCount, st.Counters.WriteCount
 	v.Sample.Ports = fingerprint(fmt.Sprint(st.Listening, st.ListeningUDP))

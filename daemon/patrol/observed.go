@@ -46,8 +46,8 @@ type Observed struct {
 	Ended   api.TaskEnd
 	EndedAt time.Time
 	Sample  Sample
-	// Waits is true while its shim reports that it waits, such as for a person's answer.
-	Waits bool
+	// Waits is when its shim reported last that it waits, such as for a person's answer; zero if it waits for nothing.
+	Waits time.Time
 	// Progress is what the shim saw of its progress; nil: an earlier shim does not report it.
 	Progress *wire.Progress
 	// Err is why the rest could not be observed.

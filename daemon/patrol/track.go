@@ -111,8 +111,8 @@ func (t *track) take(now time.Time, o Observed, lim Limits) {
 		return
 	}
 	s, l := o.Sample, t.last.Sample
-	if o.Waits {
-		t.waited = now
+	if o.Waits.After(t.waited) && !o.Waits.After(now) { // the report can be a minute old
+		t.waited = o.Waits
 	}
 	idle := waitsIdle(o)
 	if s.Writes != l.Writes || s.Refs != l.Refs || s.Ports != l.Ports || s.Stored != l.Stored && !idle {
