@@ -39,7 +39,7 @@ func (s *screen) turn(out io.Writer, line string) {
 	}
 }
 
-// endTurn removes the turning line. A writer that has the terminal has removed it.
+// endTurn removes the turning line. A writer that has the terminal has removed it, each at its beginning.
 func (s *screen) endTurn(out io.Writer) {
 	if s.mu.TryLock() {
 		defer s.mu.Unlock()
@@ -50,7 +50,7 @@ func (s *screen) endTurn(out io.Writer) {
 	}
 }
 
-// onScreen is a writer to the terminal that waits while a question has it.
+// onScreen is a writer to the terminal that waits while a question has it, and removes the turning line.
 type onScreen struct {
 	s *screen
 	w io.Writer
@@ -59,6 +59,10 @@ type onScreen struct {
 func (o onScreen) Write(p []byte) (int, error) {
 	o.s.mu.Lock()
 	defer o.s.mu.Unlock()
+	if o.s.turns {
+		o.s.turns = false
+		fmt.Fprint(o.w, "\r"+ansi.EraseLineRight)
+	}
 	n, err := o.w.Write(p)
 	if n > 0 {
 		o.s.within = p[n-1] != '\n'
