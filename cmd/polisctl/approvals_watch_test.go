@@ -92,6 +92,20 @@ func TestEscapeGoesBackFromAReason(t *testing.T) {
 	require.NotContains(t, strings.Join(f.log(), "\n"), "verdict")
 }
 
+// TestAReasonIsOfCharacters: they are shown as they are typed, and removed whole.
+func TestAReasonIsOfCharacters(t *testing.T) {
+	f := newFake(t)
+	c := startOnTerminal(t, f, "approvals", "watch")
+	c.sees("[q]uit")
+	c.press("d", "reason for the agent")
+	c.types("\x7fné\x7fon: 道\x7fé\xff\xc2\x9b\xc3!\r")
+	c.sees("back): né\b \bon: 道\b \b\b \bé!\r\n")
+	c.sees("denied claude.aaaaaaaa: non: é!")
+	require.Contains(t, strings.Join(f.log(), "\n"), `"reason":"non: é!"`)
+	c.types("q")
+	require.Zero(t, c.ends())
+}
+
 func TestQuestionsArePrintedWithoutATerminal(t *testing.T) {
 	f := newFake(t)
 	c := startOnTerminal(t, f, "approvals", "watch", "--json")
