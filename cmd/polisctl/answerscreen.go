@@ -25,7 +25,8 @@ type answerScreen struct {
 	a         *app
 	c         *client.Client
 	workspace string
-	beside    bool // on standard error beside the output of another command; the terminal is not raw
+	beside    bool        // on standard error beside the output of another command; the terminal is not raw
+	away      func() bool // reports that a reason must wait, as the terminal is needed; may be nil
 	skipped   map[string]bool
 	bell      bell.Bell
 	shown     *api.Approval // nil: none
@@ -206,9 +207,12 @@ func (w *answerScreen) reason(ctx context.Context) (text string, ok bool, err er
 	}
 	var line, part []byte // part is of a character that is not whole
 	for {
-		key, err := readKey(ctx, w.a.stdin, watchEvery)
+		if w.away != nil && w.away() {
+			return "", false, w.write("\n")
+		}
+		key, err := readKey(ctx, w.a.stdin, keyStep)
 		if err != nil || ctx.Err() != nil {
-			return "", false, errors.Join(err, ctx.Err())
+			return "", false, errors.Join(err, ctx.Err(), w.write("\n"))
 		}
 		switch {
 		case key == 0:
