@@ -9,7 +9,10 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
+	"github.com/charmbracelet/x/ansi"
 	"golang.org/x/sys/unix"
 
 	"polis/cmd/internal/bell"
@@ -22,7 +25,8 @@ type answerScreen struct {
 	a         *app
 	c         *client.Client
 	workspace string
-	beside    bool // on standard error beside the output of another command; the terminal is not raw
+	beside    bool        // on standard error beside the output of another command; the terminal is not raw
+	away      func() bool // reports that a reason must wait, as the terminal is needed; may be nil
 	skipped   map[string]bool
 	bell      bell.Bell
 	shown     *api.Approval // nil: none
@@ -201,27 +205,38 @@ func (w *answerScreen) reason(ctx context.Context) (text string, ok bool, err er
 	if err := w.write("reason for the agent (Enter: none, Escape: back): "); err != nil {
 		return "", false, err
 	}
-	var line []byte
+	var line, part []byte // part is of a character that is not whole
 	for {
-		key, err := readKey(ctx, w.a.stdin, watchEvery)
+		if w.away != nil && w.away() {
+			return "", false, w.write("\n")
+		}
+		key, err := readKey(ctx, w.a.stdin, keyStep)
 		if err != nil || ctx.Err() != nil {
-			return "", false, errors.Join(err, ctx.Err())
+			return "", false, errors.Join(err, ctx.Err(), w.write("\n"))
 		}
 		switch {
 		case key == 0:
 			continue
 		case key == '\r' || key == '\n':
-			return strings.ToValidUTF8(string(line), "?"), true, w.write("\n")
+			return string(line), true, w.write("\n")
 		case key == 3 || key == 27:
 			return "", false, w.write("\n")
 		case key == 127 || key == 8:
-			if len(line) > 0 {
-				line = line[:len(line)-1]
-				err = w.write("\b \b")
+			part = nil
+			if r, n := utf8.DecodeLastRune(line); n > 0 {
+				line = line[:len(line)-n]
+				err = w.write(strings.Repeat("\b \b", ansi.StringWidth(string(r))))
 			}
-		case key >= ' ' && len(line) < api.MaxAnswerReason:
-			line = append(line, key)
-			err = w.write(string(key))
+		case key >= ' ':
+			for part = append(part, key); utf8.FullRune(part) && err == nil; {
+				r, n := utf8.DecodeRune(part)
+				// A terminal acts on a C1 control, too, which is two bytes.
+				if (r != utf8.RuneError || n > 1) && !unicode.IsControl(r) && len(line)+n <= api.MaxAnswerReason {
+					line = append(line, part[:n]...)
+					err = w.write(string(part[:n]))
+				}
+				part = part[n:]
+			}
 		}
 		if err != nil {
 			return "", false, err

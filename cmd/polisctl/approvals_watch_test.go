@@ -45,6 +45,67 @@ func TestQuestionsAreAnsweredByOneKeyEach(t *testing.T) {
 	require.Equal(t, c.before, c.modes())
 }
 
+// TestAnEscapeSequenceIsNoAnswer: Alt with a letter, and arrow and function keys, whose last byte is a letter that answers.
+func TestAnEscapeSequenceIsNoAnswer(t *testing.T) {
+	sequences := []string{"\x1ba", "\x1b[d", "\x1bOx", "\x1b[23;5t", "\x1b[200~a\x1b[201~"}
+	f := newFake(t)
+	c := startOnTerminal(t, f, "approvals", "watch")
+	c.sees("[q]uit")
+	for _, s := range sequences {
+		c.types(s)
+	}
+	c.press("s", "question gemini.bbbbbbbb of agent gemini")
+	c.press("d", "reason for the agent")
+	c.types("n\x1b[D")
+	time.Sleep(3 * escapeTime)
+	c.types("o\r")
+	c.sees("was answered by user:7: deny")
+	require.Equal(t, 1, strings.Count(strings.Join(f.log(), "\n"), "verdict"))
+	require.Contains(t, strings.Join(f.log(), "\n"), `"reason":"no"`, "an arrow key is not Escape")
+	c.types("q")
+	require.Zero(t, c.ends())
+
+	g := newAsking(t, false)
+	c = startOnTerminal(t, g.fake, "run", "claude", "make it")
+	c.sees("[s]kip\r\n")
+	for _, s := range sequences {
+		c.types(s)
+		time.Sleep(3 * escapeTime)
+	}
+	c.press("s", "question claude.aaaaaaaa waits")
+	g.endTask()
+	require.Zero(t, c.ends())
+	require.NotContains(t, strings.Join(g.log(), "\n"), "verdict")
+}
+
+// TestEscapeGoesBackFromAReason: to the question, which stays open.
+func TestEscapeGoesBackFromAReason(t *testing.T) {
+	f := newFake(t)
+	c := startOnTerminal(t, f, "approvals", "watch")
+	c.sees("[q]uit")
+	c.press("d", "reason for the agent")
+	c.types("no\x1b")
+	c.sees("back): no\r\n")
+	c.press("s", "question gemini.bbbbbbbb of agent gemini")
+	c.types("q")
+	require.Zero(t, c.ends())
+	require.NotContains(t, strings.Join(f.log(), "\n"), "verdict")
+}
+
+// TestAReasonIsOfCharacters: they are shown as they are typed, and removed whole.
+func TestAReasonIsOfCharacters(t *testing.T) {
+	f := newFake(t)
+	c := startOnTerminal(t, f, "approvals", "watch")
+	c.sees("[q]uit")
+	c.press("d", "reason for the agent")
+	c.types("\x7fné\x7fon: 道\x7fé\xff\xc2\x9b\xc3!\r")
+	c.sees("back): né\b \bon: 道\b \b\b \bé!\r\n")
+	c.sees("denied claude.aaaaaaaa: non: é!")
+	require.Contains(t, strings.Join(f.log(), "\n"), `"reason":"non: é!"`)
+	c.types("q")
+	require.Zero(t, c.ends())
+}
+
 func TestQuestionsArePrintedWithoutATerminal(t *testing.T) {
 	f := newFake(t)
 	c := startOnTerminal(t, f, "approvals", "watch", "--json")

@@ -10,19 +10,26 @@ import (
 )
 
 // followContext returns the context in which polisctl follows f: it ends with cmd's, when the user
-// leaves, and after --timeout. stop ends it, and can be called again.
-func (a *app) followContext(cmd *cobra.Command, f following) (ctx context.Context, stop func()) {
+// leaves, and after --timeout. over is called when f has ended: its questions and the prompt of Ctrl-C give the terminal back, and
+// what is left of its output can be shown. stop ends ctx. Both can be called again.
+func (a *app) followContext(cmd *cobra.Command, f following) (ctx context.Context, over, stop func()) {
 	ctx, cancel := context.WithCancelCause(cmd.Context())
 	timed := func() {}
 	if a.timeout > 0 {
 		ctx, timed = context.WithTimeoutCause(ctx, a.timeout, api.Errorf(api.CodeTimeout, "%s has not ended after %s", f.what, a.timeout).WithHint("%s", f.hint))
 	}
 	var wg sync.WaitGroup
-	done := make(chan struct{})
+	done, end := make(chan struct{}), make(chan struct{})
 	unask := a.showQuestions(ctx, f.agents)
-	wg.Go(func() { a.atInterrupt(ctx, cancel, f, unask, done) })
+	wg.Go(func() { a.atInterrupt(ctx, cancel, f, unask, end, done) })
 	ended := sync.OnceFunc(func() { close(done) })
-	return ctx, func() {
+	closeEnd := sync.OnceFunc(func() { close(end) })
+	over = func() {
+		closeEnd()
+		unask()
+		a.terminal.endPrompt(a.stderr)
+	}
+	return ctx, over, func() {
 		timed()
 		cancel(nil)
 		ended()

@@ -26,7 +26,7 @@ type questions struct {
 	agents []string
 	told   map[string]bool // by a line
 	raw    *rawTerminal    // while a question is on the terminal
-	jobs   chan os.Signal  // of the shell's job control, meanwhile
+	jobs   chan os.Signal  // that stop, continue or quit this process, meanwhile
 }
 
 // showQuestions begins to show the questions of agents. stop ends it, and waits until the terminal is given back; it can be called again.
@@ -36,12 +36,11 @@ func (a *app) showQuestions(ctx context.Context, agents []string) (stop func()) 
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	c := a.client()
-	q := &questions{agents: agents, told: map[string]bool{}, jobs: make(chan os.Signal, 2)}
-	q.w = &answerScreen{a: a, c: c, beside: true, skipped: map[string]bool{}, bell: bell.Bell{Getenv: a.getenv}}
+	q := &questions{agents: agents, told: map[string]bool{}, jobs: make(chan os.Signal, 4)}
+	q.w = &answerScreen{a: a, c: c, beside: true, away: q.away, skipped: map[string]bool{}, bell: bell.Bell{Getenv: a.getenv}}
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		defer c.Close()
-		defer func() { q.raw.onPanic() }()
 		if err := q.run(ctx); err != nil && ctx.Err() == nil {
 			a.complain(err)
 		}
@@ -114,14 +113,20 @@ func (q *questions) update(ctx context.Context, all []api.Approval) error {
 		return err
 	}
 	q.raw = raw
-	signal.Notify(q.jobs, syscall.SIGTSTP, syscall.SIGCONT)
+	signal.Notify(q.jobs, syscall.SIGTSTP, syscall.SIGCONT, syscall.SIGQUIT)
 	return q.w.show(ctx, *now)
 }
 
-// giveBack ends the time of a question on the terminal.
+// away reports whether the terminal is to be given back before anything else is read from it.
+func (q *questions) away() bool { return len(q.jobs) > 0 || !q.w.a.canAsk() }
+
+// giveBack ends the time of a question on the terminal, also at a panic.
 func (q *questions) giveBack() {
 	if q.raw != nil {
 		signal.Stop(q.jobs)
+		for len(q.jobs) > 0 { // else it would be of the next question
+			<-q.jobs
+		}
 		if q.w.a.canAsk() { // else the terminal has the modes of the shell, and is not this process's
 			q.raw.restore()
 		}
@@ -137,8 +142,11 @@ func (q *questions) await(ctx context.Context) error {
 		select {
 		case sig := <-q.jobs:
 			q.giveBack()
-			if sig == syscall.SIGTSTP { // not every shell sets the modes of the terminal that it gets
+			switch sig {
+			case syscall.SIGTSTP: // not every shell sets the modes of the terminal that it gets
 				return unix.Kill(unix.Getpid(), unix.SIGSTOP)
+			case syscall.SIGQUIT: // it is not caught any more, and ends polisctl as it does without a question
+				return unix.Kill(unix.Getpid(), unix.SIGQUIT)
 			}
 			return nil
 		default:

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -25,7 +26,7 @@ func TestAFollowedTaskShowsItsQuestionAndTakesTheAnswerByKey(t *testing.T) {
 	c.types("d")
 	c.sees("reason for the agent")
 	c.types("nk\x7fo\r")
-	c.sees("question claude.aaaaaaaa of agent claude: denied")
+	c.sees("denied claude.aaaaaaaa: no")
 	require.Contains(t, strings.Join(f.log(), "\n"), `{"verdict":"deny","scope":"once","reason":"no"}`)
 	f.endTask()
 	require.Zero(t, c.ends())
@@ -38,8 +39,8 @@ func TestAQuestionThatAnotherPersonAnswersGoesAway(t *testing.T) {
 	f := newAsking(t, false)
 	c := startOnTerminal(t, f.fake, "run", "--wait", "claude", "make it")
 	c.sees("[s]kip\r\n")
-	f.answered("claude.aaaaaaaa", api.Answer{Verdict: api.VerdictApprove, By: "user:7"})
-	c.sees("question claude.aaaaaaaa was answered by user:7: approve")
+	f.answered("claude.aaaaaaaa", api.Answer{Verdict: api.VerdictApprove, By: "user:4294967294"})
+	c.sees("question claude.aaaaaaaa was answered by user:4294967294: approve")
 	f.endTask()
 	require.Zero(t, c.ends())
 	require.Equal(t, c.before, c.modes())
@@ -78,6 +79,51 @@ func TestCtrlCIsNoAnswerToAQuestion(t *testing.T) {
 	require.NoError(t, c.cmd.Process.Signal(syscall.SIGTERM))
 	require.Equal(t, 128+15, c.ends())
 	require.Equal(t, c.before, c.modes())
+}
+
+// TestCtrlZStopsPolisctlAtAQuestion: also at a reason, with the terminal as it was; the question is shown again.
+func TestCtrlZStopsPolisctlAtAQuestion(t *testing.T) {
+	for _, key := range []string{"", "d"} {
+		f := newAsking(t, false)
+		c := startOnTerminal(t, f.fake, "run", "claude", "make it")
+		c.sees("[s]kip\r\n")
+		if key != "" {
+			c.types(key)
+			c.sees("reason for the agent")
+		}
+		for n := range 2 {
+			c.types("\x1a")
+			require.Eventually(t, func() bool {
+				var ws syscall.WaitStatus
+				_, err := syscall.Wait4(c.cmd.Process.Pid, &ws, syscall.WUNTRACED|syscall.WNOHANG, nil)
+				return err == nil && ws.Stopped()
+			}, 20*time.Second, 5*time.Millisecond, "it must stop")
+			require.Equal(t, c.before, c.modes())
+			require.NoError(t, c.cmd.Process.Signal(syscall.SIGCONT))
+			require.Eventually(t, func() bool { return strings.Count(c.text(), "[s]kip\r\n") == n+2 }, 20*time.Second, 5*time.Millisecond)
+		}
+		c.types("a")
+		c.sees("approved claude.aaaaaaaa")
+		f.endTask()
+		require.Zero(t, c.ends())
+		require.Equal(t, c.before, c.modes())
+	}
+}
+
+// TestCtrlBackslashQuitsAtAQuestion, with the terminal as it was.
+func TestCtrlBackslashQuitsAtAQuestion(t *testing.T) {
+	for _, key := range []string{"", "d"} {
+		f := newAsking(t, false)
+		c := startOnTerminal(t, f.fake, "run", "claude", "make it")
+		c.sees("[s]kip\r\n")
+		if key != "" {
+			c.types(key)
+			c.sees("reason for the agent")
+		}
+		c.types("\x1c")
+		require.Equal(t, 2, c.ends(), "the status of a Go program")
+		require.Equal(t, c.before, c.modes())
+	}
 }
 
 // TestAQuestionWithoutATerminalIsOneLine, on standard error, that names the command; and none with --json.

@@ -26,7 +26,7 @@ func (a *app) followRace(cmd *cobra.Command, x api.Race, judge string) error {
 	for _, r := range x.Racers {
 		agents = append(agents, r.Agent)
 	}
-	ctx, stop := a.followContext(cmd, following{
+	ctx, over, stop := a.followContext(cmd, following{
 		agents: agents,
 		what:   "race " + id, hint: "polisctl races show " + id,
 		question: "Cancel race " + id + ", and save the work of its agents in the trash? y cancels it",
@@ -36,8 +36,8 @@ func (a *app) followRace(cmd *cobra.Command, x api.Race, judge string) error {
 	defer stop()
 	p := a.progress("race " + x.ID + " of " + api.Count(len(x.Racers), "agent"))
 	defer p.done()
-	over := func() bool { return x.State == api.RaceEnded || x.State == api.RaceCancelled }
-	for !over() {
+	ended := func() bool { return x.State == api.RaceEnded || x.State == api.RaceCancelled }
+	for !ended() {
 		if x.State == api.RaceJudging {
 			winner, err := a.judge(ctx, x, judge)
 			if err != nil {
@@ -52,13 +52,14 @@ func (a *app) followRace(cmd *cobra.Command, x api.Race, judge string) error {
 			if err == nil {
 				x = now
 			}
-			return over() || x.State == api.RaceJudging, err
+			return ended() || x.State == api.RaceJudging, err
 		})
 		if err != nil {
 			return a.leftTask(ctx, err)
 		}
 	}
 	p.done()
+	over()
 	if err := a.showRace(x); err != nil {
 		return err
 	}

@@ -65,7 +65,7 @@ func (a *app) followReplay(cmd *cobra.Command, r api.Replay, keep bool) error {
 	defer c.Close()
 	task := r.Task
 	stays := fmt.Sprintf("polisctl tasks show %s shows its result, polisctl agents remove %s --force removes its agent", task, r.Agent)
-	ctx, stop := a.followContext(cmd, following{
+	ctx, over, stop := a.followContext(cmd, following{
 		what: "the replay of task " + r.Of, hint: stays,
 		question: "Stop task " + task + "? y stops it",
 		left:     "task " + task + " continues; " + stays,
@@ -88,6 +88,7 @@ func (a *app) followReplay(cmd *cobra.Command, r api.Replay, keep bool) error {
 		}
 	}
 	p.done()
+	over()
 	if !keep {
 		if _, err := c.Remove(ctx, r.Agent, true, false); err != nil {
 			return err

@@ -27,7 +27,7 @@ func (a *app) followTask(cmd *cobra.Command, t api.Task, live bool) error {
 	c := a.client()
 	defer c.Close()
 	id := t.ID
-	ctx, stop := a.followContext(cmd, following{
+	ctx, over, stop := a.followContext(cmd, following{
 		what: "task " + id, hint: "it continues: polisctl tasks show " + id,
 		question: "Stop task " + id + "? y stops it",
 		left:     "task " + id + " continues; polisctl tasks show " + id + " shows its result",
@@ -51,6 +51,7 @@ func (a *app) followTask(cmd *cobra.Command, t api.Task, live bool) error {
 	if err != nil {
 		return a.leftTask(ctx, err)
 	}
+	over()
 	if out != nil {
 		out.finish(ctx, t)
 	}

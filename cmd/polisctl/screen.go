@@ -14,6 +14,7 @@ type screen struct {
 	mu     sync.Mutex
 	turns  bool // a turning line is on it
 	within bool // the output ended within a line
+	asked  bool // a prompt that nobody answered is on it: what comes next begins a line
 }
 
 // hold gives the terminal to a question, on a line of its own; nothing else is written until release. out is the terminal.
@@ -22,10 +23,10 @@ func (s *screen) hold(out io.Writer) {
 	switch {
 	case s.turns:
 		fmt.Fprint(out, "\r"+ansi.EraseLineRight)
-	case s.within:
+	case s.within || s.asked:
 		fmt.Fprintln(out)
 	}
-	s.turns, s.within = false, false
+	s.turns, s.within, s.asked = false, false, false
 }
 
 func (s *screen) release() { s.mu.Unlock() }
@@ -34,12 +35,12 @@ func (s *screen) release() { s.mu.Unlock() }
 func (s *screen) turn(out io.Writer, line string) {
 	if s.mu.TryLock() {
 		defer s.mu.Unlock()
-		s.turns = true
+		s.turns, s.asked = true, false
 		fmt.Fprint(out, "\r"+ansi.EraseLineRight+line)
 	}
 }
 
-// endTurn removes the turning line. A writer that has the terminal has removed it.
+// endTurn removes the turning line. A writer that has the terminal has removed it, each at its beginning.
 func (s *screen) endTurn(out io.Writer) {
 	if s.mu.TryLock() {
 		defer s.mu.Unlock()
@@ -50,7 +51,17 @@ func (s *screen) endTurn(out io.Writer) {
 	}
 }
 
-// onScreen is a writer to the terminal that waits while a question has it.
+// endPrompt ends the line of a prompt that nobody answered. It waits until the prompt has released the terminal.
+func (s *screen) endPrompt(out io.Writer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.asked {
+		s.asked = false
+		fmt.Fprintln(out)
+	}
+}
+
+// onScreen is a writer to the terminal that waits while a question has it, and removes the turning line.
 type onScreen struct {
 	s *screen
 	w io.Writer
@@ -59,6 +70,13 @@ type onScreen struct {
 func (o onScreen) Write(p []byte) (int, error) {
 	o.s.mu.Lock()
 	defer o.s.mu.Unlock()
+	switch {
+	case o.s.turns:
+		fmt.Fprint(o.w, "\r"+ansi.EraseLineRight)
+	case o.s.asked:
+		fmt.Fprintln(o.w)
+	}
+	o.s.turns, o.s.asked = false, false
 	n, err := o.w.Write(p)
 	if n > 0 {
 		o.s.within = p[n-1] != '\n'

@@ -42,4 +42,9 @@ func TestOneWriterHasTheTerminal(t *testing.T) {
 	s.hold(&out)
 	s.release()
 	require.Empty(t, written())
+
+	s.turn(&out, "- waits")
+	write("output\n")
+	s.endTurn(&out)
+	require.Equal(t, erase+"- waits"+erase+"output\n", written(), "output is not written behind it")
 }
