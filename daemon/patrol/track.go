@@ -111,7 +111,10 @@ func (t *track) take(now time.Time, o Observed, lim Limits) {
 		return
 	}
 	s, l := o.Sample, t.last.Sample
-	if o.Waits.After(t.waited) && !o.Waits.After(now) { // the report can be a minute old
+	switch {
+	case o.Waits.IsZero() && !t.last.Waits.IsZero():
+		t.waited = now // until some time since the last report
+	case o.Waits.After(t.waited) && !o.Waits.After(now): // a report can be minutes old
 		t.waited = o.Waits
 	}
 	idle := waitsIdle(o)
