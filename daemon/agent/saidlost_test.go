@@ -10,7 +10,7 @@ import (
 )
 
 // A text that a person said before a task was lost decides nothing about that task: it waits as any other, and a retry begins
-// before it. One that is said afterwards is a decision.
+// before it. A later one is a decision.
 func TestATextSaidBeforeALossWaitsForItsDecision(t *testing.T) {
 	w := sayWorld(t)
 	a := w.agent(t)

@@ -76,7 +76,7 @@ func (p *Patrol) Look(now time.Time, all []Observed, lim Limits) (suspects []Sus
 		case t == nil || t.key != k:
 			t = newTrack(k, now, o)
 		case stepped:
-			t = t.anew(now, o)
+			t = t.restarted(now, o)
 		}
 		next[o.Agent] = t
 		if o.Err != nil {

@@ -43,9 +43,9 @@ func newTrack(k key, now time.Time, o Observed) *track {
 		net: window{now, int64(o.Sample.Net)}, io: window{now, ioBytes(o)}, cpu: window{now, int64(o.Sample.CPU)}}
 }
 
-// anew returns the track of the same incarnation after the wall clock was set: no time of before can be compared with
+// restarted returns the track of the same incarnation after the wall clock was set: no time of before can be compared with
 // those after.
-func (t *track) anew(now time.Time, o Observed) *track {
+func (t *track) restarted(now time.Time, o Observed) *track {
 	if o.Err != nil {
 		o = t.last
 	}
@@ -55,7 +55,7 @@ func (t *track) anew(now time.Time, o Observed) *track {
 }
 
 // past returns a time of the wall clock that a shim or a record has. One in the future is of before the clock was set
-// back: the agent was seen anew since, and by that time it counts, also when the clock has caught up.
+// back: the agent was seen again since, and by that time it counts, also when the clock has caught up.
 func (t *track) past(now, at time.Time) time.Time {
 	if at.After(now.Add(maxStep)) {
 		if t.ahead == nil {

@@ -10,7 +10,7 @@ import (
 	"polis/daemon/patrol/verdict"
 )
 
-// The reports of a shim can be minutes old: a wait lasts as long as one says so, and is over when a newer one does not.
+// The reports of a shim can be minutes old: a wait lasts while they have it, and is over when a newer one does not.
 func TestAWaitThatIsOverIsNoHang(t *testing.T) {
 	p, lim := New(), Limits{Limits: verdict.Limits{Stalled: 2 * time.Minute, Spinning: 4 * time.Minute}}
 	class := func(minute int, waits time.Time, output int64) api.PatrolClass {
