@@ -88,10 +88,10 @@ func FuzzReplace(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text, table, value string) {
 		was := map[string]any{}
 		if len(text) > 1000 || len(value) > 200 {
-			t.Skip() // what is compared takes the square of the time
+			return // what is compared takes the square of the time
 		}
 		if _, err := toml.Decode(text, &was); err != nil || table != "" && header.FindString("["+table+"]") == "" {
-			t.Skip()
+			return
 		}
 		out, err := Replace(text, table, "k", value)
 		if err != nil {
