@@ -100,6 +100,7 @@ func TestAShimsDeathTouchesOneAgent(t *testing.T) {
 setsid sh -c "$s" >/dev/null 2>&1 </dev/null & done`)
 	var pids []int
 	d.eventually("init, two servers and three more", func() bool { pids = d.inside("alice"); return len(pids) >= 6 })
+	d.eventually("the writer to write", func() bool { return d.exec("alice", "test", "-s", "log.txt").code == 0 })
 	groups := d.cgroups("alice")
 	require.Len(t, d.links(), 2)
 
