@@ -15,34 +15,18 @@ const maxSaidCalls = 8
 // decides. A text that it takes is a step of the task.
 func (s *Shim) insideSaid(w http.ResponseWriter, r *http.Request) error {
 	var req api.SaidRequest
-	if err := readJSON(r, &req); err != nil {
-		return err
-	}
-	body, err := json.Marshal(req)
-	if err != nil {
-		return err
-	}
-	select {
-	case s.inside.said <- struct{}{}:
-		defer func() { <-s.inside.said }()
-	default:
-		return api.Errorf(api.CodeQuota, "agent %s has %d requests about what was said under way: that is the limit", s.Spec.Agent, maxSaidCalls).WithHint("wait for one after the other")
-	}
-	resp, err := s.askDaemon(r.Context(), "said", body, "application/json", "")
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-	if err != nil {
-		return api.Errorf(api.CodeUnavailable, "polisd does not answer: %w", err).WithHint("it may be restarting; try again in a few seconds")
-	}
-	var res api.SaidResponse
-	if req.Take != "" && resp.StatusCode == http.StatusOK && json.Unmarshal(answer, &res) == nil && res.ID != "" {
-		s.noteStep(api.StepSaid, func() string { return "by " + res.From + ": " + api.Shorten(res.Text, 1000) })
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(resp.StatusCode)
-	_, _ = w.Write(answer) //nolint:errcheck // the client detects a truncated response
-	return nil
+	return s.forwardBounded(r, &req, "said", "what was said", s.inside.said, func(resp *http.Response) error {
+		answer, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+		if err != nil {
+			return api.Errorf(api.CodeUnavailable, "polisd does not answer: %w", err).WithHint("it may be restarting; try again in a few seconds")
+		}
+		var res api.SaidResponse
+		if req.Take != "" && resp.StatusCode == http.StatusOK && json.Unmarshal(answer, &res) == nil && res.ID != "" {
+			s.noteStep(api.StepSaid, func() string { return "by " + res.From + ": " + api.Shorten(res.Text, 1000) })
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(resp.StatusCode)
+		_, _ = w.Write(answer) //nolint:errcheck // the client detects a truncated response
+		return nil
+	})
 }
