@@ -5,11 +5,16 @@ import (
 	"io"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"polis/daemon/api"
 )
 
 // maxSettle bounds the wait of Settle: times are compared in seconds.
 const maxSettle = 2 * time.Second
+
+// settleTries bounds how often Settle writes an index whose file system has times of another clock.
+const settleTries = 3
 
 // Settle writes an agent's index again if it is as old as one of its files for which asked returns true. Git
 // compares the content of such a file in every command (racy-git in git's technical documentation), which an
@@ -18,44 +23,69 @@ func (w *Workspace) Settle(ctx context.Context, agent string, v View, asked func
 	fail := func(err error) error {
 		return api.Errorf(api.CodeWorktreeFailed, "settle the index of agent %s: %w", agent, err)
 	}
+	for range settleTries {
+		newest, err := w.asOld(agent, asked)
+		if err != nil {
+			return fail(err)
+		}
+		if newest == 0 {
+			return nil
+		}
+		if err := past(ctx, newest); err != nil {
+			return fail(err)
+		}
+		if _, err := w.Bare().Do(ctx, w.cmd(agent, v, "", "update-index", "-q", "--force-write-index")); err != nil {
+			return fail(err)
+		}
+	}
+	return nil
+}
+
+// asOld returns the newest time, in seconds, of an agent's files for which asked returns true and that are not older
+// than its index; 0 if there is none. Files with a time to come stay so.
+func (w *Workspace) asOld(agent string, asked func(path string) bool) (int64, error) {
 	f, fi, err := w.Index(agent)
 	if err != nil {
-		return fail(err)
+		return 0, err
 	}
 	defer f.Close()
 	if fi.Size() > maxIndex {
-		return nil
+		return 0, nil
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxIndex))
 	if err != nil {
-		return fail(err)
+		return 0, err
 	}
 	x, err := parseIndex(text)
 	if err != nil {
-		return nil //nolint:nilerr // git asks about files that it need not read
+		return 0, nil //nolint:nilerr // git asks about files that it need not read
 	}
 	var newest int64
+	soon := time.Now().Add(maxSettle).Unix() - 1
 	for i := range x.Entries {
-		if at := x.Modified(i); at >= fi.ModTime().Unix() && asked(x.Entries[i].Name) {
+		if at := x.Modified(i); at >= fi.ModTime().Unix() && at < soon && asked(x.Entries[i].Name) {
 			newest = max(newest, at)
 		}
 	}
-	if newest == 0 {
-		return nil
-	}
-	if wait := time.Until(time.Unix(newest+1, 0)); wait > maxSettle {
-		return nil // a time to come
-	} else if wait > 0 {
-		timer := time.NewTimer(wait)
-		defer timer.Stop()
+	return newest, nil
+}
+
+// past waits until the clock that gives files their times has passed a second. It runs behind the one of time.Now by
+// up to a tick of the kernel (CLOCK_REALTIME_COARSE in clock_gettime(2)).
+func past(ctx context.Context, second int64) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*maxSettle) // the clock can be set back
+	defer cancel()
+	for wait := time.Until(time.Unix(second+1, 0)); ; wait = time.Millisecond {
+		timer := time.NewTimer(max(wait, 0))
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
-			return fail(context.Cause(ctx))
+			timer.Stop()
+			return context.Cause(ctx)
+		}
+		var now unix.Timespec
+		if err := unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &now); err != nil || now.Sec > second {
+			return err
 		}
 	}
-	if _, err := w.Bare().Do(ctx, w.cmd(agent, v, "", "update-index", "-q", "--force-write-index")); err != nil {
-		return fail(err)
-	}
-	return nil
 }
