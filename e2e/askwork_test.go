@@ -12,8 +12,8 @@ import (
 )
 
 // askBed is a workspace with two files that an agent of the role asks about, and the agent.
-func askBed(t *testing.T, layers string) *daemon {
-	d := startDaemon(t, options{config: "[workspace]\nlayers = \"" + layers + "\"\n[locks]\nhold = \"close\"\n[roles.worker]\nwrite = [\"**\"]\nask = [\"deploy/**\"]\n"})
+func askBed(t *testing.T) *daemon {
+	d := startDaemon(t, options{config: "[locks]\nhold = \"close\"\n[roles.worker]\nwrite = [\"**\"]\nask = [\"deploy/**\"]\n"})
 	project := d.up()
 	require.NoError(t, os.MkdirAll(project+"/deploy", 0o755))
 	d.write("ws/project/deploy/prod.txt", secretText+"\n")
@@ -62,72 +62,68 @@ func (d *daemon) answered(verb, agent, script string) (r result, questions []str
 // An approved change below a path of an "ask" rule is a change for git of the agent and for polis, in each step
 // up to the merge, and until then no git command returns the content of such a path without an approval.
 func TestAnApprovedChangeIsAChange(t *testing.T) {
-	for _, layers := range []string{"auto", "view"} {
-		t.Run(layers, func(t *testing.T) {
-			d := askBed(t, layers)
-			status := func() string { // git reads files again that are as old as its index
-				t.Helper()
-				r, _ := d.approved("alice", "git status --porcelain")
-				require.Zero(t, r.code, "%s", r)
-				return r.stdout
-			}
-			require.Empty(t, status())
-			for _, script := range []string{"git cat-file --batch-all-objects --batch", "cat /proc/self/cwd/.git; find / -xdev -path '*/asked/*' -type f 2>/dev/null | xargs cat"} {
-				r, _ := d.answered("deny", "alice", script)
-				require.NotContains(t, r.stdout+r.stderr, secretText, script)
-			}
-			r := d.exec("alice", "git", "show", "HEAD:deploy/prod.txt")
-			require.NotZero(t, r.code, "a person's command is not asked about")
-			require.NotContains(t, r.stdout+r.stderr, secretText)
-			require.Contains(t, r.stderr, "polis: deploy/prod.txt needs an approval")
-			asked := d.working("alice", "git show HEAD:deploy/prod.txt")
-			q := d.question("alice")
-			require.Equal(t, api.ApprovalRead, q.Kind)
-			require.Equal(t, "deploy/prod.txt", q.What)
-			d.must("approvals", "deny", q.ID)
-			r = <-asked
-			require.NotZero(t, r.code)
-			require.NotContains(t, r.stdout+r.stderr, secretText)
-
-			r, questions := d.approved("alice", "echo changed >> deploy/prod.txt; echo new > deploy/new.txt")
-			require.Zero(t, r.code, "%s", r)
-			require.Equal(t, []string{"write deploy/prod.txt", "write deploy/new.txt"}, questions)
-			require.Equal(t, " M deploy/prod.txt\n?? deploy/new.txt\n", status())
-			e := d.refused(api.CodeUnsavedWork, "agents", "remove", "alice")
-			require.Contains(t, e.Message, "2 changed files")
-
-			r, questions = d.approved("alice", ident+"git add -A && git commit -qm approved")
-			require.Zero(t, r.code, "%s", r)
-			slices.Sort(questions) // git compares files again that are as old as its index
-			require.Equal(t, []string{"read deploy/new.txt", "read deploy/prod.txt"}, slices.Compact(questions))
-			r, _ = d.approved("alice", "git status --porcelain")
-			require.Empty(t, r.stdout)
-			require.Equal(t, "A\tdeploy/new.txt\nM\tdeploy/prod.txt\n", d.sh("alice", "git show --format= --name-status HEAD"))
-			r, questions = d.approved("alice", "git diff HEAD~1 -- deploy/prod.txt")
-			require.Equal(t, []string{"read deploy/prod.txt"}, questions)
-			require.Contains(t, r.stdout, "+changed", "%s", r)
-			r, questions = d.approved("alice", "git show HEAD")
-			require.Empty(t, questions, "what was approved is there")
-			require.Contains(t, r.stdout, "+changed", "%s", r)
-			r, _ = d.answered("deny", "alice", "git cat-file --batch-all-objects --batch")
-			require.NotContains(t, r.stdout, "another "+secretText)
-
-			d.must("merge", "alice")
-			require.Contains(t, git(t, d.bare(), "show", "main:deploy/prod.txt"), "changed\n")
-			d.must("agents", "remove", "alice")
-
-			// What no person has approved still needs one: another file, and another content that git has put there.
-			d.worker("bob", "--role", "worker", "--auto-merge=false")
-			r, _ = d.approved("bob", ident+"echo approved > deploy/prod.txt; id=$(echo forged | git hash-object -w --stdin); git update-index --cacheinfo 100644,$id,deploy/prod.txt; git commit -qm forged")
-			require.Zero(t, r.code, "%s", r)
-			require.Contains(t, d.refused(api.CodeProtectedPath, "merge", "bob").Message, "deploy/prod.txt")
-		})
+	d := askBed(t)
+	status := func() string { // git reads files again that are as old as its index
+		t.Helper()
+		r, _ := d.approved("alice", "git status --porcelain")
+		require.Zero(t, r.code, "%s", r)
+		return r.stdout
 	}
+	require.Empty(t, status())
+	for _, script := range []string{"git cat-file --batch-all-objects --batch", "cat /proc/self/cwd/.git; find / -xdev -path '*/asked/*' -type f 2>/dev/null | xargs cat"} {
+		r, _ := d.answered("deny", "alice", script)
+		require.NotContains(t, r.stdout+r.stderr, secretText, script)
+	}
+	r := d.exec("alice", "git", "show", "HEAD:deploy/prod.txt")
+	require.NotZero(t, r.code, "a person's command is not asked about")
+	require.NotContains(t, r.stdout+r.stderr, secretText)
+	require.Contains(t, r.stderr, "polis: deploy/prod.txt needs an approval")
+	asked := d.working("alice", "git show HEAD:deploy/prod.txt")
+	q := d.question("alice")
+	require.Equal(t, api.ApprovalRead, q.Kind)
+	require.Equal(t, "deploy/prod.txt", q.What)
+	d.must("approvals", "deny", q.ID)
+	r = <-asked
+	require.NotZero(t, r.code)
+	require.NotContains(t, r.stdout+r.stderr, secretText)
+
+	r, questions := d.approved("alice", "echo changed >> deploy/prod.txt; echo new > deploy/new.txt")
+	require.Zero(t, r.code, "%s", r)
+	require.Equal(t, []string{"write deploy/prod.txt", "write deploy/new.txt"}, questions)
+	require.Equal(t, " M deploy/prod.txt\n?? deploy/new.txt\n", status())
+	e := d.refused(api.CodeUnsavedWork, "agents", "remove", "alice")
+	require.Contains(t, e.Message, "2 changed files")
+
+	r, questions = d.approved("alice", ident+"git add -A && git commit -qm approved")
+	require.Zero(t, r.code, "%s", r)
+	slices.Sort(questions) // git compares files again that are as old as its index
+	require.Equal(t, []string{"read deploy/new.txt", "read deploy/prod.txt"}, slices.Compact(questions))
+	r, _ = d.approved("alice", "git status --porcelain")
+	require.Empty(t, r.stdout)
+	require.Equal(t, "A\tdeploy/new.txt\nM\tdeploy/prod.txt\n", d.sh("alice", "git show --format= --name-status HEAD"))
+	r, questions = d.approved("alice", "git diff HEAD~1 -- deploy/prod.txt")
+	require.Equal(t, []string{"read deploy/prod.txt"}, questions)
+	require.Contains(t, r.stdout, "+changed", "%s", r)
+	r, questions = d.approved("alice", "git show HEAD")
+	require.Empty(t, questions, "what was approved is there")
+	require.Contains(t, r.stdout, "+changed", "%s", r)
+	r, _ = d.answered("deny", "alice", "git cat-file --batch-all-objects --batch")
+	require.NotContains(t, r.stdout, "another "+secretText)
+
+	d.must("merge", "alice")
+	require.Contains(t, git(t, d.bare(), "show", "main:deploy/prod.txt"), "changed\n")
+	d.must("agents", "remove", "alice")
+
+	// What no person has approved still needs one: another file, and another content that git has put there.
+	d.worker("bob", "--role", "worker", "--auto-merge=false")
+	r, _ = d.approved("bob", ident+"echo approved > deploy/prod.txt; id=$(echo forged | git hash-object -w --stdin); git update-index --cacheinfo 100644,$id,deploy/prod.txt; git commit -qm forged")
+	require.Zero(t, r.code, "%s", r)
+	require.Contains(t, d.refused(api.CodeProtectedPath, "merge", "bob").Message, "deploy/prod.txt")
 }
 
 // Nothing of it is lost when the agent is removed.
 func TestAnApprovedChangeIsSaved(t *testing.T) {
-	d := askBed(t, "auto")
+	d := askBed(t)
 	r, _ := d.approved("alice", "echo changed >> deploy/prod.txt; rm deploy/other.txt; echo new > deploy/new.txt; git update-index --skip-worktree deploy/prod.txt")
 	require.Zero(t, r.code, "%s", r)
 	d.refused(api.CodeUnsavedWork, "agents", "remove", "alice")
@@ -140,7 +136,7 @@ func TestAnApprovedChangeIsSaved(t *testing.T) {
 
 // TestAFileThatIsWrittenAsideIsOneQuestion: its temporary name and the rename are part of it.
 func TestAFileThatIsWrittenAsideIsOneQuestion(t *testing.T) {
-	d := askBed(t, "auto")
+	d := askBed(t)
 	r, questions := d.approved("alice", `python3 -c 'import os
 new = "deploy/prod.txt.tmp.%d.0123456789ab" % os.getpid()
 with open(new, "w") as f: f.write("changed\n")

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -116,15 +117,8 @@ func startDaemon(t testing.TB, o options) *daemon {
 	}
 	// POLIS_E2E_WORKTREE=shared runs any test with worktrees that are layers, and above with the overlay
 	// above the view where the rules allow it.
-	if kind := os.Getenv("POLIS_E2E_WORKTREE"); kind != "" && !o.full && !strings.Contains(o.config, "[workspace]") {
-		layers := "view"
-		if kind == "above" {
-			kind = "shared"
-			if !o.restores {
-				layers = "auto"
-			}
-		}
-		o.config += fmt.Sprintf("\n[workspace]\nworktree = %q\nlayers = %q\n", kind, layers)
+	if kind := os.Getenv("POLIS_E2E_WORKTREE"); kind != "" && !o.full {
+		o.config = ordered(o.config, kind, o.restores)
 	}
 	if strings.Contains(o.config, `layers = "auto"`) {
 		kmsg.NoWarnings(t) // of the overlays above the views
@@ -152,6 +146,25 @@ func startDaemon(t testing.TB, o options) *daemon {
 	t.Cleanup(d.remove)
 	d.start()
 	return d
+}
+
+// ordered is a configuration with the order of worktree that POLIS_E2E_WORKTREE names, unless it has one of its own.
+func ordered(config, kind string, restores bool) string {
+	if regexp.MustCompile(`(?m)^(worktree|layers) =`).MatchString(config) {
+		return config
+	}
+	layers := "view"
+	if kind == "above" {
+		kind = "shared"
+		if !restores {
+			layers = "auto"
+		}
+	}
+	keys := fmt.Sprintf("[workspace]\nworktree = %q\nlayers = %q\n", kind, layers)
+	if !strings.Contains(config, "[workspace]\n") {
+		return config + "\n" + keys
+	}
+	return strings.Replace(config, "[workspace]\n", keys, 1)
 }
 
 func (d *daemon) path(elem ...string) string {

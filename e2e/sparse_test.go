@@ -22,7 +22,7 @@ func sparseBed(t *testing.T, checkout ...string) *daemon {
 
 // sparseBedOf is sparseBed with more of the configuration.
 func sparseBedOf(t *testing.T, config string, checkout ...string) *daemon {
-	d := startDaemon(t, options{config: "[locks]\nhold = \"close\"\n" + config, restores: true})
+	d := startDaemon(t, options{config: "[locks]\nhold = \"close\"\n" + config})
 	project := d.up()
 	for _, file := range []string{"lib/a.txt", "lib/deep/b.txt", "web/index.txt", "web/app/c.txt", "web/site/d.txt", "other/e.txt"} {
 		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(project, file)), 0o755))

@@ -36,7 +36,13 @@ func (d *daemon) timeline(agent string) []api.Snapshot {
 // rewind rewinds an agent.
 func (d *daemon) rewind(agent string, args ...string) (r api.SnapshotRestored) {
 	d.t.Helper()
-	require.NoError(d.t, json.Unmarshal([]byte(d.must(append([]string{"--json", "rewind", agent}, args...)...)), &r))
+	args = append([]string{"rewind", agent}, args...)
+	if d.topMount(agent) == "overlay" { // see restorable
+		d.refused(api.CodeBadState, args...)
+		d.must("agents", "stop", agent)
+		defer d.must("agents", "start", "--program", agent)
+	}
+	require.NoError(d.t, json.Unmarshal([]byte(d.must(append([]string{"--json"}, args...)...)), &r))
 	return r
 }
 
