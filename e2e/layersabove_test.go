@@ -46,12 +46,20 @@ func (d *daemon) viewMount(agent string) string {
 // restore "is refused while the agent runs (BAD_STATE)" (docs/view.md).
 func (d *daemon) restorable(agent, id string, do func()) {
 	d.t.Helper()
+	if d.topMount(agent) == "overlay" {
+		d.hinted("polisctl agents stop %s, then restore, then polisctl agents start %s", "snapshot", "restore", id)
+		d.refused(api.CodeBadState, "snapshot", "restore", id)
+	}
+	d.uncovered(agent, do)
+}
+
+// uncovered calls do while no overlay is above the agent's view: the agent is stopped if one is.
+func (d *daemon) uncovered(agent string, do func()) {
+	d.t.Helper()
 	if d.topMount(agent) != "overlay" {
 		do()
 		return
 	}
-	d.hinted("polisctl agents stop %s, then restore, then polisctl agents start %s", "snapshot", "restore", id)
-	d.refused(api.CodeBadState, "snapshot", "restore", id)
 	d.must("agents", "stop", agent)
 	do()
 	d.must("agents", "start", "--program", agent)
