@@ -37,6 +37,11 @@ type model struct {
 	// answers were reported with tokens, keys are those that requests had.
 	answers int64
 	keys    []string
+	// words are what the test listens for, and whether a request had it.
+	words map[string]bool
+	// held is closed when the answers that are held back are given; nil if none are. waiting are their requests.
+	held    chan struct{}
+	waiting int
 }
 
 // obj is a JSON object.
@@ -150,6 +155,7 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		m.polis = true
 		m.mu.Unlock()
 	}
+	m.listenTo(string(body))
 	for _, f := range families {
 		if strings.HasSuffix(r.URL.Path, f.suffix) {
 			a := f.read(body)
@@ -179,6 +185,7 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // think takes the time that a model needs for an answer.
 func (m *model) think(r *http.Request) {
+	m.wait(r)
 	m.mu.Lock()
 	t := m.thinks
 	m.mu.Unlock()

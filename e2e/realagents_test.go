@@ -19,18 +19,18 @@ import (
 
 // realAgent is a program from npm, and what it needs to work with the stand-in.
 type realAgent struct {
-	pkg   string
-	env   []string // PORT is the stand-in's
-	setup string   // run in the agent before the task
-	set   string   // both, for a person
-	api   string   // what it speaks to its model
-	other string   // another model's name, for --model
-	goOn  bool     // it can continue with its last session
+	pkg       string
+	env       []string // PORT is the stand-in's
+	setup     string   // run in the agent before the task
+	set       string   // both, for a person
+	api       string   // what it speaks to its model
+	other     string   // another model's name, for --model
+	continues bool     // it can continue with its last session
 }
 
 var realAgents = map[string]realAgent{
 	"claude": {
-		pkg: "@anthropic-ai/claude-code", api: "Messages", other: "claude-other", goOn: true,
+		pkg: "@anthropic-ai/claude-code", api: "Messages", other: "claude-other", continues: true,
 		env: []string{"ANTHROPIC_BASE_URL=http://127.0.0.1:PORT", "ANTHROPIC_API_KEY=sk-stand-in"},
 		set: "`ANTHROPIC_BASE_URL=URL`, `ANTHROPIC_API_KEY=KEY`",
 	},
@@ -40,7 +40,7 @@ var realAgents = map[string]realAgent{
 		set:   "`cline auth --provider openai-compatible --apikey KEY --modelid MODEL --baseurl URL`, once in the agent",
 	},
 	"codex": {
-		pkg: "@openai/codex", api: "Responses", other: "gpt-5.5", goOn: true,
+		pkg: "@openai/codex", api: "Responses", other: "gpt-5.5", continues: true,
 		env: []string{"STAND_IN_KEY=sk-stand-in"},
 		// Of a model that it does not know it expects no patches.
 		setup: `mkdir -p ~/.codex && cat > ~/.codex/config.toml <<'END'
@@ -55,18 +55,18 @@ END`,
 		set: "`model_provider` and `[model_providers.NAME]` in `~/.codex/config.toml`, and the variable that its `env_key` names",
 	},
 	"copilot": {
-		pkg: "@github/copilot", api: "Chat Completions", other: "other", goOn: true,
+		pkg: "@github/copilot", api: "Chat Completions", other: "other", continues: true,
 		env: []string{"COPILOT_PROVIDER_BASE_URL=http://127.0.0.1:PORT/v1", "COPILOT_PROVIDER_API_KEY=sk-stand-in", "COPILOT_MODEL=stand-in"},
 		set: "`COPILOT_PROVIDER_BASE_URL=URL`, `COPILOT_PROVIDER_API_KEY=KEY`, `COPILOT_MODEL=MODEL`; no login",
 	},
 	"gemini": {
-		pkg: "@google/gemini-cli", api: "generateContent", other: "gemini-other", goOn: true,
+		pkg: "@google/gemini-cli", api: "generateContent", other: "gemini-other", continues: true,
 		env:   []string{"GOOGLE_GEMINI_BASE_URL=http://127.0.0.1:PORT", "GEMINI_API_KEY=sk-stand-in"},
 		setup: `mkdir -p ~/.gemini && echo '{"security": {"auth": {"selectedType": "gemini-api-key"}}}' > ~/.gemini/settings.json`,
 		set:   "`GEMINI_API_KEY=KEY`; for another service `GOOGLE_GEMINI_BASE_URL=URL`, and `security.auth.selectedType = \"gemini-api-key\"` in `~/.gemini/settings.json`",
 	},
 	"opencode": {
-		pkg: "opencode-ai", api: "Chat Completions", other: "standin/other", goOn: true,
+		pkg: "opencode-ai", api: "Chat Completions", other: "standin/other", continues: true,
 		setup: `mkdir -p ~/.config/opencode && cat > ~/.config/opencode/opencode.json <<'END'
 {"model": "standin/stand-in", "provider": {"standin": {"npm": "@ai-sdk/openai-compatible", "name": "stand-in",
   "options": {"baseURL": "http://127.0.0.1:PORT/v1", "apiKey": "sk-stand-in"}, "models": {"stand-in": {"name": "stand-in"}, "other": {"name": "other"}}}}}
@@ -74,7 +74,7 @@ END`,
 		set: "`model` and `provider` with `options.baseURL` in `~/.config/opencode/opencode.json`",
 	},
 	"pi": {
-		pkg: "@mariozechner/pi-coding-agent", api: "Messages", other: "other", goOn: true,
+		pkg: "@mariozechner/pi-coding-agent", api: "Messages", other: "other", continues: true,
 		setup: `mkdir -p ~/.pi/agent && cat > ~/.pi/agent/models.json <<'END'
 {"providers": {"standin": {"baseUrl": "http://127.0.0.1:PORT", "apiKey": "sk-stand-in", "api": "anthropic-messages", "models": [{"id": "stand-in"}, {"id": "other"}]}}}
 END
@@ -82,7 +82,7 @@ echo '{"defaultProvider": "standin", "defaultModel": "stand-in"}' > ~/.pi/agent/
 		set: "`~/.pi/agent/models.json` with the service, `~/.pi/agent/settings.json` with `defaultProvider` and `defaultModel`",
 	},
 	"qwen": {
-		pkg: "@qwen-code/qwen-code", api: "Chat Completions", other: "other", goOn: true,
+		pkg: "@qwen-code/qwen-code", api: "Chat Completions", other: "other", continues: true,
 		env:   []string{"OPENAI_BASE_URL=http://127.0.0.1:PORT/v1", "OPENAI_API_KEY=sk-stand-in", "OPENAI_MODEL=stand-in"},
 		setup: `mkdir -p ~/.qwen && echo '{"security": {"auth": {"selectedType": "openai"}}}' > ~/.qwen/settings.json`,
 		set:   "`OPENAI_BASE_URL=URL`, `OPENAI_API_KEY=KEY`, `OPENAI_MODEL=MODEL`, and `security.auth.selectedType = \"openai\"` in `~/.qwen/settings.json`",
@@ -210,7 +210,7 @@ func (r *realRun) meetsRefusals(seen *seenAgent) {
 		shellStep("echo more > more.txt && git add -A && git commit -qm 'more of "+r.name+"'"),
 	)
 	args := []string{"run", "--detach", "--model", r.other, r.name, "--", "- change main.txt\n- make key.pem"}
-	if r.goOn {
+	if r.continues {
 		args = slices.Insert(args, 2, "--continue")
 	}
 	r.must(args...)
@@ -227,7 +227,7 @@ func (r *realRun) meetsRefusals(seen *seenAgent) {
 	require.NoFileExists(t, filepath.Join(r.project, "key.pem"))
 	require.Equal(t, "more\n", readFile(filepath.Join(r.project, "more.txt")))
 	require.Equal(t, path.Base(r.other), r.model.used(), "the model it was run with")
-	if r.goOn {
+	if r.continues {
 		require.Positive(t, r.model.earlier(), "the session it continued with")
 	}
 	seen.locked, seen.denied = results[1], results[2]

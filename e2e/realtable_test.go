@@ -41,12 +41,12 @@ Each program must complete these tasks; else the run fails:
 |---|---|---|---|---|---|
 `)
 	for _, a := range all {
-		goOn := "yes"
-		if !a.agent.goOn {
-			goOn = "not supported"
+		continues := "yes"
+		if !a.agent.continues {
+			continues = "not supported"
 		}
 		fmt.Fprintf(&b, "| `%s` | %s %s | %s | starts, edits, tests, commits, ends, merged; continues after a refusal | %s | %s |\n",
-			a.name, a.agent.pkg, a.version, a.agent.api, "`"+strings.Join(a.tools, "`, `")+"`", goOn)
+			a.name, a.agent.pkg, a.version, a.agent.api, "`"+strings.Join(a.tools, "`, `")+"`", continues)
 	}
 	b.WriteString("\n" + aboutHooks)
 	b.WriteString(gatewayHeading + "\n\n" + throughGateway)

@@ -47,7 +47,7 @@ func TestATextIsDeliveredAtTheNextToolCall(t *testing.T) {
 		d.eventually("the answer of call "+n, func() bool { return d.exec("ann", "test", "-e", "answer."+n).code == 0 })
 		return d.sh("ann", "cat answer."+n)
 	}
-	d.must("run", "--detach", "ann", "first")
+	d.must("run", "--detach", "--model", "large", "ann", "first")
 	require.Equal(t, "status 0\n", call("1", ""))
 	r := d.said("ann", "use the \"store\"\nplease")
 	require.Equal(t, "agent ann gets it at its next tool call; if it makes none, it is ann.2 after ann.1 ends, in the same conversation", r.Message)
@@ -76,6 +76,7 @@ func TestATextIsDeliveredAtTheNextToolCall(t *testing.T) {
 	turns := d.sh("ann", "cat turns")
 	require.Equal(t, 2, strings.Count(turns, "\n"), turns)
 	require.Contains(t, turns, "--continue")
+	require.Equal(t, 2, strings.Count(turns, "--model large"), "the conversation goes on with its model: %s", turns)
 	require.Equal(t, 1, strings.Count(turns, "and then this"))
 	require.NotContains(t, turns, "store")
 	found := false

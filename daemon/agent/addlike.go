@@ -53,3 +53,20 @@ func (m *Manager) GivenTask(name, prompt string) (string, error) {
 	}
 	return found[0].ID, nil
 }
+
+// WorkModel returns the model that an agent's newest task was run with, and a task that continues its work is run
+// with; "" if none was chosen.
+func (m *Manager) WorkModel(name string) string {
+	a, err := m.lookup(name)
+	if err != nil {
+		return ""
+	}
+	return m.workModel(a)
+}
+
+func (m *Manager) workModel(a *Agent) string {
+	if !a.Type.TakesModel(a.Kept.Command) {
+		return ""
+	}
+	return m.lastBegun(a).Model
+}

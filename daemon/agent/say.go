@@ -74,7 +74,9 @@ func (m *Manager) sayTask(ctx context.Context, a *Agent, text string, said api.S
 	}
 	k := a.Copy()
 	t := api.Task{Prompt: text, Command: []string{}, Time: m.Now().UTC(), Ahead: true, Said: &said, Commit: m.config().Roles[k.Role].AutoCommit && !k.ReadOnly}
-	t.Continue = m.continues(a, t)
+	if t.Continue = m.continues(a, t); t.Continue {
+		t.Model = m.workModel(a)
+	}
 	said.Way = m.wayOf(ctx, a)
 	if t, err = m.assign(ctx, a, t, api.RunRequest{Queue: true}); err != nil {
 		return api.SayResponse{}, err

@@ -28,6 +28,8 @@ type Agents interface {
 	// GivenTask returns the newest task of an agent with this prompt, or "".
 	GivenTask(name, prompt string) (string, error)
 	Run(ctx context.Context, name string, req api.RunRequest) (api.Task, error)
+	// WorkModel returns the model of an agent's newest work; "" if none was chosen.
+	WorkModel(name string) string
 	// ReadsAll reports whether the rules of an agent certainly withhold no file from reading.
 	ReadsAll(name string) bool
 }
@@ -131,7 +133,7 @@ func (w *Reworker) start(ctx context.Context, s api.MergeSignal, asked bool) (ap
 			}
 		}
 		var t api.Task
-		t, err = w.Agents.Run(ctx, r.Agent, api.RunRequest{Prompt: r.Prompt + r.Output, Queue: true, Unasked: !asked})
+		t, err = w.Agents.Run(ctx, r.Agent, api.RunRequest{Prompt: r.Prompt + r.Output, Queue: true, Unasked: !asked, Model: w.Agents.WorkModel(s.Agent)})
 		given = t.ID
 	}
 	if err != nil {

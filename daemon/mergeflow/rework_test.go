@@ -20,7 +20,10 @@ type workers struct {
 	added time.Time           // when all were
 	err   error               // of Run
 	limit map[string]bool     // agents whose rules withhold something
+	model string              // of the last task that was given
 }
+
+func (w *workers) WorkModel(name string) string { return "model of " + name }
 
 func (w *workers) ReadsAll(name string) bool { return !w.limit[name] }
 
@@ -58,7 +61,7 @@ func (w *workers) Run(_ context.Context, name string, req api.RunRequest) (api.T
 	if w.err != nil {
 		return api.Task{}, w.err
 	}
-	w.tasks[name] = append(w.tasks[name], req.Prompt)
+	w.tasks[name], w.model = append(w.tasks[name], req.Prompt), req.Model
 	return api.Task{ID: fmt.Sprintf("%s.%d", name, len(w.tasks[name]))}, nil
 }
 
@@ -77,6 +80,7 @@ func TestAReworkIsGivenOnce(t *testing.T) {
 	w.Due(t.Context())
 	w.Due(t.Context())
 	require.Len(t, as.tasks["a-rework"], 1)
+	require.Equal(t, "model of a", as.model, "the model of the work that is continued")
 	require.Len(t, *evs, 1)
 	require.Equal(t, "request a.1: task a-rework.1 of agent a-rework resolves what kept it from being merged", (*evs)[0].Message)
 	_, err := w.Begin(t.Context(), "a", false)
