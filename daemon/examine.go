@@ -10,6 +10,7 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/outlinks"
+	"polis/daemon/projectcheck"
 )
 
 // examineLimit bounds all of doctor's checks together.
@@ -41,7 +42,9 @@ func (d *Daemon) Doctor(ctx context.Context) (api.DoctorReport, error) {
 	}
 	for _, w := range d.sorted("") {
 		links, err := d.agents.Links(w.agents, d.live().Sandbox)
-		rep.Checks = append(rep.Checks, outlinks.Check(w.agents.Name, links, err))
+		c := outlinks.Check(w.agents.Name, links, err)
+		c.Command = projectcheck.Project{Links: links, Mounts: d.live().Sandbox.ExtraMounts, Reload: reloadCommand()}.MountCommand()
+		rep.Checks = append(rep.Checks, c)
 	}
 	return rep, nil
 }

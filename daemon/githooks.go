@@ -87,7 +87,7 @@ func (w *workspace) ownersNotices(ctx context.Context) (notices []string) {
 			notices = append(notices, text)
 		}
 	}
-	return append(notices, projectcheck.Notices(projectcheck.OwnersGit(ctx, p, homeOf(p.Owner.UID)))...)
+	return append(notices, projectcheck.Notices(projectcheck.OwnersGit(ctx, p, homeOf(p.Owner.UID), w.target()))...)
 }
 
 // hooks is hooksOf, with whether the hooks run for agents.

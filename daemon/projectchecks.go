@@ -2,6 +2,8 @@ package daemon
 
 import (
 	"context"
+	"fmt"
+	"os"
 
 	"polis/daemon/api"
 	"polis/daemon/merge"
@@ -15,7 +17,7 @@ func (d *Daemon) ProjectChecks(ctx context.Context, workspace string) (api.Proje
 		return api.ProjectReport{}, api.Errorf(api.CodeWorkspaceNotFound, "there is no workspace %q", api.Shorten(workspace, 64)).WithHint("polisctl status lists them")
 	}
 	w, c := list[0], d.live()
-	p := projectcheck.Project{Mounts: c.Sandbox.ExtraMounts}
+	p := projectcheck.Project{Path: w.agents.Project, Mounts: c.Sandbox.ExtraMounts, Reload: reloadCommand()}
 	p.Links, p.LinksErr = d.agents.Links(w.agents, c.Sandbox)
 	if w.agents.Git {
 		if err := w.checkGit(ctx, &p); err != nil {
@@ -30,13 +32,21 @@ func (w *workspace) checkGit(ctx context.Context, p *projectcheck.Project) (err 
 	if p.Git, err = w.git.Project(ctx); err != nil || p.Git == nil {
 		return err
 	}
-	p.Home, p.MustSign = homeOf(p.Git.Owner.UID), w.mustSign()
+	p.Home, p.Target, p.MustSign = homeOf(p.Git.Owner.UID), w.target(), w.mustSign()
 	p.Hooks, p.Settings, p.HooksErr = w.hooks(ctx, p.Git)
 	p.Begun, p.End, p.BegunErr = merge.InProgress(ctx, p.Git, w.target())
 	p.LFS, p.LFSErr = w.git.LFSObjects(ctx, p.Git)
 	p.Submodules, p.SubmodulesErr = w.git.SubmoduleNotice(ctx, "", false)
 	w.keptMu.Lock()
-	p.KeptRefs = w.kept
+	p.Kept = w.kept
 	w.keptMu.Unlock()
 	return nil
+}
+
+// reloadCommand is the command that has this polisd read its configuration again.
+func reloadCommand() string {
+	if _, err := os.Stat("/run/systemd/system"); err == nil {
+		return "sudo systemctl reload polisd"
+	}
+	return fmt.Sprintf("sudo kill -HUP %d", os.Getpid())
 }

@@ -32,9 +32,9 @@ func (r repo) reportKept(kept map[string]string) {
 	text := strings.Join(lines, "; ")
 	r.w.keptMu.Lock()
 	known := r.w.kept
-	r.w.kept = text
+	r.w.kept = kept
 	r.w.keptMu.Unlock()
-	if text == known || text == "" {
+	if maps.Equal(kept, known) || text == "" {
 		return
 	}
 	text = api.Shorten(text, 2000)

@@ -47,7 +47,7 @@ type workspace struct {
 	paths     *tracked.Keeper        // as branches
 	ignoring  sync.Mutex             // of the ignore rules in the shared repository; no other lock is taken with it
 	keptMu    sync.Mutex             // of kept; no other lock is taken with it
-	kept      string                 // which refs of the project agents do not have, as it was reported
+	kept      map[string]string      // which refs of the project agents do not have, as it was reported; it is not changed
 	filter    *filtered.Keeper       // of the objects that agents may read
 	queue     *queue.Worker
 	setup     *setup.Worker

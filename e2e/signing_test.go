@@ -79,7 +79,7 @@ func TestMergesWaitForASignature(t *testing.T) {
 	require.FileExists(t, s.repo+"/alice.txt")
 	require.Contains(t, s.must("git", "verify-commit", got.MergeCommitSHA), `Good "git" signature for ann@example.org`)
 	require.Equal(t, "Ann Owner <ann@example.org> Ann Owner\n", s.must("git", "log", "-1", "--format=%an <%ae> %cn", "main"))
-	require.Equal(t, "Take alice's work\n\nPolis-Agent: alice\n\n", s.must("git", "log", "-1", "--format=%B", "main"))
+	require.Equal(t, "Take alice's work\n\nMerged-by: polis\nPolis-Agent: alice\n\n", s.must("git", "log", "-1", "--format=%B", "main"))
 	d.fate("alice", api.MergeMerged)
 	git(t, d.bare(), "fsck", "--strict", "--no-dangling")
 

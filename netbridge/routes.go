@@ -96,3 +96,24 @@ func (c *change) uplinks() ([]string, error) {
 	}
 	return names, nil
 }
+
+// FreePool reports whether the pool has a share that no route and no address of the host overlaps, besides those of the bridge.
+func (b *Bridge) FreePool(ctx context.Context) (free bool, err error) {
+	err = b.locked(ctx, func(c *change) (bool, error) {
+		s, err := c.scan()
+		if err != nil {
+			return false, err
+		}
+		index := 0
+		if s.bridge != nil {
+			index = s.bridge.Attrs().Index
+		}
+		routes, addrs, err := c.taken(index)
+		if err == nil {
+			_, hides, none := shareOf(c.cfg.Pool, routes, addrs)
+			free = none == nil && !hides
+		}
+		return s.bridge == nil && len(s.others) == 0, err
+	})
+	return free, err
+}

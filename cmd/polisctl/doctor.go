@@ -78,6 +78,9 @@ func doctorPage(p *page, rep api.DoctorReport) {
 		if c.Command != "" {
 			p.line("  command:    %s", c.Command)
 		}
+		if c.NoCommand != "" {
+			p.line("  no command does it: %s", c.NoCommand)
+		}
 	}
 }
 

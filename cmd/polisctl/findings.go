@@ -37,6 +37,9 @@ func findings(p *page, rows []api.Finding) {
 		if r.Command != "" {
 			p.command(strings.Repeat(" ", nameAt)+"$ ", r.Command)
 		}
+		if r.NoCommand != "" {
+			p.marked("       ", "(no command does it: "+r.NoCommand+")")
+		}
 	}
 }
 

@@ -105,7 +105,11 @@ func (a *app) initialize(ctx context.Context, c *client.Client, ans initAnswers,
 	}
 	for _, k := range res.Doctor.Checks {
 		if k.State == api.CheckFail {
-			return res, api.Errorf(cmp.Or(k.Code, api.CodeInternal), "this machine cannot run agents: %s: %s", k.Name, k.Found).WithHint("%s", k.Fix)
+			hint := k.Fix
+			if k.Command != "" {
+				hint += ": " + k.Command
+			}
+			return res, api.Errorf(cmp.Or(k.Code, api.CodeInternal), "this machine cannot run agents: %s: %s", k.Name, k.Found).WithHint("%s", hint)
 		}
 	}
 	types, err := c.Types(ctx)

@@ -1,9 +1,6 @@
 package api
 
-import (
-	"fmt"
-	"strings"
-)
+import "fmt"
 
 // BranchWork is committed work of an agent that a merge of the agent does not contain: on a branch that it
 // made, or on a detached HEAD.
@@ -43,13 +40,4 @@ func BranchesText(all []BranchWork) string {
 // Stranded reports whether all that a task committed is where no merge of its agent finds it.
 func (t Task) Stranded() bool {
 	return t.Outcome == OutcomeNotMerged && len(t.Elsewhere) > 0 && (t.Code == CodeNothingToMerge || t.Code == "" && t.Commits == 0)
-}
-
-// ShellWord returns a text as one word of a command line for sh(1).
-func ShellWord(s string) string {
-	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-"
-	if s != "" && strings.Trim(s, plain) == "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }

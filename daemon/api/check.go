@@ -23,8 +23,9 @@ type Check struct {
 	// empty when nothing is wrong.
 	Cost string `json:"cost,omitempty"`
 	Fix  string `json:"fix,omitempty"`
-	// Command is the shell command of Fix, if one does it.
-	Command string `json:"command,omitempty"`
+	// Command is the shell command of Fix, as a person can paste it. If none can do it, NoCommand has the reason.
+	Command   string `json:"command,omitempty"`
+	NoCommand string `json:"no_command,omitempty"`
 	// Code is what fails with this when agents are added, if something does.
 	Code Code `json:"code,omitempty"`
 }

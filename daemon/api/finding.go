@@ -25,9 +25,11 @@ type Finding struct {
 	Works Works  `json:"works"`
 	// Cost is what it means for agents.
 	Cost string `json:"cost,omitempty"`
-	// Fix is what to do, in words, with what must be considered first. Command is the one shell command of it; "" if there is none.
-	Fix     string `json:"fix,omitempty"`
-	Command string `json:"command,omitempty"`
+	// Fix is what to do, in words, with what must be considered first. Command is the one shell command of it, as a person can
+	// paste it. If none can do it, NoCommand has the reason.
+	Fix       string `json:"fix,omitempty"`
+	Command   string `json:"command,omitempty"`
+	NoCommand string `json:"no_command,omitempty"`
 }
 
 // ProjectReport is all that was found about a project, in a fixed order.
@@ -59,5 +61,5 @@ func (c Check) Finding() Finding {
 	if works == "" {
 		works = WorksNo
 	}
-	return Finding{Area: AreaMachine, Name: c.Name, Found: c.Found, Works: works, Cost: c.Cost, Fix: c.Fix, Command: c.Command}
+	return Finding{Area: AreaMachine, Name: c.Name, Found: c.Found, Works: works, Cost: c.Cost, Fix: c.Fix, Command: c.Command, NoCommand: c.NoCommand}
 }

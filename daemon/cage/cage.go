@@ -28,6 +28,8 @@ type Cage struct {
 	// Enter, if not nil, runs first on the thread the program is started from:
 	// it may put that thread into other namespaces.
 	Enter func() error
+	// Umask is the program's umask(2); nil for the caller's.
+	Umask *int
 }
 
 // Start is cmd.Start with the program in the cage. It changes cmd.Path and
@@ -60,11 +62,40 @@ func (c *Cage) Start(cmd *exec.Cmd) error {
 				return err
 			}
 		}
+		if err := setUmask(c.Umask); err != nil {
+			return err
+		}
 		if err := c.confine(run); err != nil {
 			return err
 		}
 		return cmd.Start()
 	})
+}
+
+// StartUnder starts a program that is in no cage, with an umask(2) of its own; nil for the caller's.
+func StartUnder(umask *int, start func() error) error {
+	if umask == nil {
+		return start()
+	}
+	return onThread(func() error {
+		if err := setUmask(umask); err != nil {
+			return err
+		}
+		return start()
+	})
+}
+
+// setUmask sets the umask of the calling thread alone, and of what it starts.
+func setUmask(umask *int) error {
+	if umask == nil {
+		return nil
+	}
+	// The threads of a process share it until one has its own.
+	if err := unix.Unshare(unix.CLONE_FS); err != nil {
+		return fmt.Errorf("umask of a program: %w", err)
+	}
+	unix.Umask(*umask)
+	return nil
 }
 
 // confine puts the calling thread, and what it starts, into the cage for ever.

@@ -46,10 +46,12 @@ func (d *Doctor) readConfig() api.Check {
 	var err error
 	if d.config, err = config.Load(d.ConfigFile); err != nil {
 		d.config = config.Default()
-		return bad(c.Name, api.CheckFail, err.Error(), "polisd does not start", "correct the file; polisd.toml(5) and docs/configuration.md list the keys")
+		return bad(c.Name, api.CheckFail, err.Error(), "polisd does not start", "correct the file; polisd.toml(5) and docs/configuration.md list the keys").
+			without("the value that is meant, only its author knows")
 	}
 	if _, err := config.LoadTypes(d.config.AgentsDir, d.config.Sandbox); err != nil {
-		return bad(c.Name, api.CheckFail, err.Error(), "agents of the types in that directory cannot be added", "correct or remove the file in "+d.config.AgentsDir)
+		return bad(c.Name, api.CheckFail, err.Error(), "agents of the types in that directory cannot be added", "correct or remove the file in "+d.config.AgentsDir).
+			without("what is meant, only its author knows")
 	}
 	if _, err := os.Stat(d.ConfigFile); errors.Is(err, fs.ErrNotExist) {
 		c.Found = "the defaults: there is no " + d.ConfigFile
@@ -59,14 +61,4 @@ func (d *Doctor) readConfig() api.Check {
 
 func ok(name, found string) api.Check {
 	return api.Check{Name: name, State: api.CheckOK, Found: found}
-}
-
-// by adds the command that mends what a check found.
-func by(c api.Check, command string) api.Check {
-	c.Command = command
-	return c
-}
-
-func bad(name string, state api.CheckState, found, cost, fix string) api.Check {
-	return api.Check{Name: name, State: state, Found: found, Cost: cost, Fix: fix}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"polis/daemon/api"
+	"polis/daemon/config"
 	"polis/internal/need"
 )
 
@@ -58,6 +59,7 @@ func TestThisMachineIsGoodEnough(t *testing.T) {
 		require.NotEqual(t, api.CheckFail, c.State, "%+v", c)
 		require.NotEmpty(t, c.Found, c.Name)
 		require.Equal(t, c.State == api.CheckOK, c.Cost == "", "what is wrong has a cost, and only that: %+v", c)
+		requireRemedy(t, c)
 	}
 	got := byName(rep)
 	for _, name := range []string{"configuration", "privileges", "kernel", "FUSE", "FUSE passthrough", "FUSE by io_uring", "namespaces", "network", "egress log", "system call audit", "connection limit", "bridge filter", "network of agents", "routes", "room for agents", "forwarding", "ports", "control groups", "git", "confined git", "systemd", "disk", "clock", "open files", "inotify"} {
@@ -83,8 +85,10 @@ func TestPortsThatCannotBeHadAreNamed(t *testing.T) {
 	c := check("[network]\nbind = \"192.0.2.1\"\n")
 	require.Equal(t, api.CheckFail, c.State)
 	require.Contains(t, c.Found, "not an address of this host")
+	require.Contains(t, c.Command, "sudo polisctl config set network.bind 127.0.0.1")
 	c = check("[network]\nports = \"20000-20010\"\n")
 	require.Equal(t, api.CheckWarn, c.State)
+	require.Contains(t, c.Command, "sudo polisctl config set network.ports 3001-9999")
 	require.Contains(t, c.Cost, "NO_PORTS")
 	first, last, err := ephemeral()
 	require.NoError(t, err)
@@ -97,6 +101,8 @@ func TestPortsThatCannotBeHadAreNamed(t *testing.T) {
 	port := l.Addr().(*net.TCPAddr).Port
 	c = check(fmt.Sprintf("[network]\nports = \"%d-%d\"\n", port, port))
 	require.Contains(t, c.Found, "0 of 1 ports")
+	lo, hi := (&config.Config{Network: config.Network{Ports: otherPorts(3001, 9999, first)}}).PortRange()
+	require.True(t, lo > 1023 && hi < first && hi-lo > fewPorts, "%d-%d", lo, hi)
 }
 
 func TestAWrongConfigurationIsNamed(t *testing.T) {
@@ -105,6 +111,18 @@ func TestAWrongConfigurationIsNamed(t *testing.T) {
 	require.Equal(t, api.CheckFail, c.State)
 	require.Contains(t, c.Found, "no_such_key")
 	require.NotEmpty(t, c.Fix)
+	requireRemedy(t, c)
+}
+
+// requireRemedy: each check that is not ok says what to do, and has one command or the reason why there is none.
+func requireRemedy(t *testing.T, c api.Check) {
+	t.Helper()
+	if c.State == api.CheckOK {
+		require.Empty(t, c.Fix+c.Command+c.NoCommand, "%+v", c)
+		return
+	}
+	require.NotEmpty(t, c.Fix, "%+v", c)
+	require.NotEqual(t, c.Command == "", c.NoCommand == "", "%+v", c)
 }
 
 // Without capabilities the same program reports what is not available, and why that matters.
@@ -129,6 +147,7 @@ func TestReportWithoutCapabilities(t *testing.T) {
 	}
 	for _, c := range (&Doctor{ConfigFile: "/etc/polis/polisd.toml"}).Run(t.Context()).Checks {
 		t.Log(c.Name, c.State, c.Code)
+		requireRemedy(t, c)
 		if c.State == api.CheckFail {
 			require.NotEmpty(t, c.Cost)
 		}

@@ -26,22 +26,23 @@ func (d *Doctor) fuse(ctx context.Context) []api.Check {
 	const slow = "data of files goes through polis-shim: large reads and writes are several times slower"
 	fd, err := unix.Open(fuseDevice, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
-		fix := "load the module (modprobe fuse) or give the container " + fuseDevice
+		found, cost := fmt.Sprintf("open %s: %v", fuseDevice, err), "no views: agents cannot be added"
 		if errors.Is(err, fs.ErrPermission) {
-			fix = "run doctor as root"
+			return []api.Check{bad(name, api.CheckFail, found, cost, "run doctor as root; in a container, give it "+fuseDevice).asRoot()}
 		}
-		return []api.Check{by(bad(name, api.CheckFail, fmt.Sprintf("open %s: %v", fuseDevice, err), "no views: agents cannot be added", fix), "sudo modprobe fuse")}
+		return []api.Check{bad(name, api.CheckFail, found, cost, "load the module (modprobe fuse) or give the container "+fuseDevice).by("sudo modprobe fuse")}
 	}
 	if err := unix.Close(fd); err != nil {
-		return []api.Check{bad(name, api.CheckFail, fmt.Sprintf("close %s: %v", fuseDevice, err), "no views", "")}
+		return []api.Check{bad(name, api.CheckFail, fmt.Sprintf("close %s: %v", fuseDevice, err), "no views", "check again").by("polisctl doctor")}
 	}
 	found, err := isolation.Ask(ctx, self, "view", existing(d.config.WorkspacesDir), unix.CLONE_NEWNS)
 	if err != nil {
-		return []api.Check{bad(name, api.CheckFail, "a view could not be mounted: "+err.Error(), "agents cannot be added", "run doctor as root, with CAP_SYS_ADMIN and "+fuseDevice)}
+		return []api.Check{bad(name, api.CheckFail, "a view could not be mounted: "+err.Error(), "agents cannot be added", "run doctor as root, with CAP_SYS_ADMIN and "+fuseDevice).asRoot()}
 	}
 	checks := []api.Check{ok(name, "a view was mounted, read and unmounted"), d.rings()}
 	if found != granted {
-		return append(checks, bad(pass, api.CheckWarn, found, slow, "use Linux 6.9 or newer with CONFIG_FUSE_PASSTHROUGH, and keep workspaces on an ordinary disk file system"))
+		return append(checks, bad(pass, api.CheckWarn, found, slow, "use Linux 6.9 or newer with CONFIG_FUSE_PASSTHROUGH, and keep workspaces on an ordinary disk file system").
+			without(ofTheKernel+"; which disk workspaces are on, workspaces_dir says"))
 	}
 	return append(checks, ok(pass, granted))
 }
@@ -51,14 +52,14 @@ func (d *Doctor) rings() api.Check {
 	const name, cost = "FUSE by io_uring", "each request to a view takes about half as much processor time again"
 	given, err := fuseuring.Enabled()
 	if errors.Is(err, fuseuring.ErrNone) {
-		return bad(name, api.CheckWarn, err.Error(), cost, "use Linux 6.14 or newer with CONFIG_FUSE_IO_URING")
+		return bad(name, api.CheckWarn, err.Error(), cost, "use Linux 6.14 or newer with CONFIG_FUSE_IO_URING").without(ofTheKernel)
 	}
 	if err == nil {
 		err = conn.Rings()
 	}
 	switch {
 	case err != nil:
-		return bad(name, api.CheckWarn, err.Error(), cost, "see fuse_io_uring in polisd.toml(5)")
+		return bad(name, api.CheckWarn, err.Error(), cost, "see fuse_io_uring in polisd.toml(5)").without(notKnown)
 	case !d.config.Sandbox.FuseIOUring:
 		return ok(name, "off; recommended where no FUSE server of others runs: sandbox.fuse_io_uring = true takes a third of each request's processor time away")
 	case given:

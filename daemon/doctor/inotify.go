@@ -18,11 +18,11 @@ func (d *Doctor) instances(open func(flags int) (int, error)) api.Check {
 	const name = "inotify"
 	fd, err := open(unix.IN_CLOEXEC)
 	if err != nil {
-		return by(bad(name, api.CheckWarn, fmt.Sprintf("no instance left: %v", err), "commits of agents are seen up to five seconds late, and followed logs are polled",
-			"sysctl fs.inotify.max_user_instances=1024 (in /etc/sysctl.d for the next boot), then restart polisd"), "sudo sysctl fs.inotify.max_user_instances=1024 && sudo systemctl restart polisd")
+		return bad(name, api.CheckWarn, fmt.Sprintf("no instance left: %v", err), "commits of agents are seen up to five seconds late, and followed logs are polled",
+			"sysctl fs.inotify.max_user_instances=1024 (in /etc/sysctl.d for the next boot), then restart polisd").by(restarted("sudo sysctl fs.inotify.max_user_instances=1024"))
 	}
 	if err := unix.Close(fd); err != nil {
-		return bad(name, api.CheckWarn, err.Error(), "unknown whether inotify works", "")
+		return bad(name, api.CheckWarn, err.Error(), "unknown whether inotify works", "check again").by("polisctl doctor")
 	}
 	return ok(name, "an instance for each workspace")
 }

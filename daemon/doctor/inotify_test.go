@@ -17,4 +17,5 @@ func TestUsedUpInotifyInstancesAreNamed(t *testing.T) {
 	require.Equal(t, api.CheckWarn, c.State)
 	require.Contains(t, c.Found, "no instance left")
 	require.Contains(t, c.Fix, "fs.inotify.max_user_instances")
+	requireRemedy(t, c)
 }

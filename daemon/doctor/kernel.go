@@ -38,17 +38,17 @@ func (d *Doctor) kernel(context.Context) api.Check {
 	const name = "kernel"
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {
-		return bad(name, api.CheckFail, err.Error(), "nothing is known about the kernel", "run doctor on Linux")
+		return bad(name, api.CheckFail, err.Error(), "nothing is known about the kernel", "run doctor on Linux").without(ofTheKernel)
 	}
 	text := unix.ByteSliceToString(u.Release[:])
 	r, err := parseRelease(text)
 	switch {
 	case err != nil:
-		return bad(name, api.CheckWarn, err.Error(), "what the kernel can do is known from the other checks only", "")
+		return bad(name, api.CheckWarn, err.Error(), "what the kernel can do is known from the other checks only", "go by these").without(ofTheKernel)
 	case r.before(oldest):
-		return bad(name, api.CheckFail, "Linux "+text, "openat2 and cgroup.kill are missing or incomplete: agents cannot be held", "use Linux 5.14 or newer; 6.9 or newer is fastest")
+		return bad(name, api.CheckFail, "Linux "+text, "openat2 and cgroup.kill are missing or incomplete: agents cannot be held", "use Linux 5.14 or newer; 6.9 or newer is fastest").without(ofTheKernel)
 	case r.before(passthrough):
-		return bad(name, api.CheckWarn, "Linux "+text, "no FUSE passthrough: data of files goes through polis-shim, large reads and writes are several times slower", "use Linux 6.9 or newer")
+		return bad(name, api.CheckWarn, "Linux "+text, "no FUSE passthrough: data of files goes through polis-shim, large reads and writes are several times slower", "use Linux 6.9 or newer").without(ofTheKernel)
 	}
 	return ok(name, "Linux "+text)
 }
@@ -56,14 +56,14 @@ func (d *Doctor) kernel(context.Context) api.Check {
 func (d *Doctor) privileges(context.Context) api.Check {
 	const name = "privileges"
 	if os.Geteuid() != 0 {
-		return bad(name, api.CheckFail, fmt.Sprintf("running as user %d", os.Geteuid()), "the checks below that need root say less than they could; polisd needs root", "run doctor as root, or start polisd and ask it: polisctl doctor")
+		return bad(name, api.CheckFail, fmt.Sprintf("running as user %d", os.Geteuid()), "the checks below that need root say less than they could; polisd needs root", "run doctor as root, or start polisd and ask it: polisctl doctor").asRoot()
 	}
 	missing, err := missingCaps()
 	switch {
 	case err != nil:
-		return bad(name, api.CheckWarn, err.Error(), "unknown which capabilities there are", "")
+		return bad(name, api.CheckWarn, err.Error(), "unknown which capabilities there are", "allow capget(2) in the container of polisd").without(ofTheContainer)
 	case len(missing) > 0:
-		return bad(name, api.CheckFail, "root without "+strings.Join(missing, ", "), "views, namespaces or rules cannot be made", "give the container or unit these capabilities (privileged container, CapabilityBoundingSet=)")
+		return bad(name, api.CheckFail, "root without "+strings.Join(missing, ", "), "views, namespaces or rules cannot be made", "give the container or unit these capabilities (privileged container, CapabilityBoundingSet=)").without(ofTheContainer)
 	}
 	return ok(name, "root with all capabilities that are needed")
 }
@@ -97,10 +97,10 @@ func (d *Doctor) descriptors(context.Context) api.Check {
 	const name = "open files"
 	var rl unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &rl); err != nil {
-		return bad(name, api.CheckWarn, err.Error(), "unknown how many files a view can have open", "")
+		return bad(name, api.CheckWarn, err.Error(), "unknown how many files a view can have open", "allow getrlimit(2) in the container of polisd").without(ofTheContainer)
 	}
 	if rl.Max < 4096 {
-		return bad(name, api.CheckWarn, fmt.Sprintf("at most %d for a process", rl.Max), "an agent that opens more files at once gets ENFILE", "raise LimitNOFILE= of polis-agent@.service, or ulimit -n")
+		return bad(name, api.CheckWarn, fmt.Sprintf("at most %d for a process", rl.Max), "an agent that opens more files at once gets ENFILE", "remove what lowers LimitNOFILE= of polisd.service and polis-agent@.service; without systemd, raise ulimit -n before polisd starts").without("what set this limit is not known: a drop-in file of the units, or what started polisd")
 	}
 	return ok(name, fmt.Sprintf("at most %d for a process; a program of an agent has half of that (EMFILE), all of them together three quarters (ENFILE)", rl.Max))
 }
@@ -110,10 +110,14 @@ func (d *Doctor) clock(context.Context) api.Check {
 	var tx unix.Timex
 	state, err := unix.Adjtimex(&tx)
 	if err != nil {
-		return bad(name, api.CheckWarn, err.Error(), "unknown whether the clock is right", "")
+		return bad(name, api.CheckWarn, err.Error(), "unknown whether the clock is right", "allow adjtimex(2) in the container of polisd").without(ofTheContainer)
 	}
 	if state == timeError {
-		return bad(name, api.CheckWarn, "not synchronised", "times in events, logs and receipts may be wrong; leases are not affected, they use the monotonic clock", "run systemd-timesyncd, chrony or ntpd (in a virtual machine the host may do it already)")
+		f := bad(name, api.CheckWarn, "not synchronised", "times in events, logs and receipts may be wrong; leases are not affected, they use the monotonic clock", "run systemd-timesyncd, chrony or ntpd (in a virtual machine the host may do it already)")
+		if !booted() {
+			return f.without("no systemd runs that could be told to; which program keeps the time here is not known")
+		}
+		return f.by("sudo timedatectl set-ntp true")
 	}
 	return ok(name, "synchronised")
 }

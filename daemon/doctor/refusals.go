@@ -30,7 +30,7 @@ func (d *Doctor) egressLog(ctx context.Context) api.Check {
 	const name = "egress log"
 	found, err := isolation.Ask(ctx, self, "queue", "-", unix.CLONE_NEWNET)
 	if err != nil {
-		return by(bad(name, api.CheckWarn, err.Error(), "a connection that the egress rules refuse times out, and no event reports it", "load nft_queue or xt_NFQUEUE, and nfnetlink_queue"), "sudo modprobe -a nft_queue nfnetlink_queue")
+		return bad(name, api.CheckWarn, err.Error(), "a connection that the egress rules refuse times out, and no event reports it", "load nft_queue or xt_NFQUEUE, and nfnetlink_queue").by("sudo modprobe -a nft_queue nfnetlink_queue")
 	}
 	return ok(name, found)
 }
@@ -44,7 +44,7 @@ func (d *Doctor) connectionLimit(ctx context.Context) api.Check {
 	const name = "connection limit"
 	found, err := isolation.Ask(ctx, self, "count", "-", unix.CLONE_NEWNET)
 	if err != nil {
-		return by(bad(name, api.CheckWarn, err.Error(), "limits.connections has no effect: one agent can fill the connection tracking table of the machine", "load nft_connlimit"), "sudo modprobe nft_connlimit")
+		return bad(name, api.CheckWarn, err.Error(), "limits.connections has no effect: one agent can fill the connection tracking table of the machine", "load nft_connlimit").by("sudo modprobe nft_connlimit")
 	}
 	return ok(name, found)
 }
@@ -69,7 +69,8 @@ func (d *Doctor) auditCalls(ctx context.Context) api.Check {
 	const name = "system call audit"
 	if _, err := isolation.Ask(ctx, self, "calls", "-", 0); err != nil {
 		return bad(name, api.CheckWarn, err.Error(), "a system call that leads out of a sandbox is refused, and no event reports it",
-			"run polisd outside of a container that has a seccomp listener (EBUSY), and set kernel.yama.ptrace_scope below 3")
+			"run polisd outside of a container that has a seccomp listener (EBUSY), and set kernel.yama.ptrace_scope below 3").
+			without(ofTheContainer + ", and the kernel keeps ptrace_scope 3 until it is started again")
 	}
 	return ok(name, "a seccomp listener is available")
 }

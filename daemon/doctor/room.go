@@ -15,7 +15,7 @@ const roomName = "room for agents"
 func (d *Doctor) room(context.Context) api.Check {
 	var s unix.Sysinfo_t
 	if err := unix.Sysinfo(&s); err != nil {
-		return bad(roomName, api.CheckWarn, err.Error(), "unknown how many agents there can be", "")
+		return bad(roomName, api.CheckWarn, err.Error(), "unknown how many agents there can be", "allow sysinfo(2) in the container of polisd").without(ofTheContainer)
 	}
 	return roomIn(d.config, int64(s.Totalram*uint64(s.Unit)))
 }
@@ -37,6 +37,10 @@ func roomIn(c config.Config, memory int64) api.Check {
 	if fits >= int64(c.MaxAgents) {
 		return ok(name, found)
 	}
-	return bad(name, api.CheckWarn, found, fmt.Sprintf("agents are refused (%s) before max_agents = %d", api.CodeHostOvercommitted, c.MaxAgents),
-		"lower limits.memory_mb, raise admission.overcommit or limits.total, or add agents with --force")
+	f := bad(name, api.CheckWarn, found, fmt.Sprintf("agents are refused (%s) before max_agents = %d", api.CodeHostOvercommitted, c.MaxAgents),
+		"nothing, if these are enough: the command has max_agents say so; for more, lower limits.memory_mb, raise admission.overcommit or limits.total, or add agents with --force")
+	if fits == 0 {
+		return f.without("not one agent of this size fits; how little memory yours need, only you know")
+	}
+	return f.by(reloaded(fmt.Sprintf("sudo polisctl config set max_agents %d", fits)))
 }

@@ -30,6 +30,7 @@ func TestRoomForAgentsIsWhatAdmissionLeaves(t *testing.T) {
 			require.Equal(t, c.state, got.State, "%+v", got)
 			require.Contains(t, got.Found, c.found)
 			require.Equal(t, got.State == api.CheckOK, got.Cost == "")
+			requireRemedy(t, got)
 		})
 	}
 }

@@ -17,9 +17,9 @@ import (
 )
 
 // start starts cmd in a cage, unless the command's fields lift it.
-func (c *Cmd) start(ctx context.Context, cmd *exec.Cmd) error {
+func (c *Cmd) start(ctx context.Context, cmd *exec.Cmd, umask *int) error {
 	if c.Own != nil || c.Remote {
-		return cmd.Start()
+		return cage.StartUnder(umask, cmd.Start)
 	}
 	switch {
 	case c.Limits != nil:
@@ -28,7 +28,7 @@ func (c *Cmd) start(ctx context.Context, cmd *exec.Cmd) error {
 	case history[c.verb()]:
 		c.Limits = &historyLimits
 	}
-	box := cage.Cage{Write: c.writes(), Limits: c.Limits}
+	box := cage.Cage{Write: c.writes(), Limits: c.Limits, Umask: umask}
 	if c.Children {
 		again, err := execPath(ctx, cmd)
 		if err != nil {

@@ -34,6 +34,8 @@ type Runner struct {
 	Log *slog.Logger
 	// Timeout bounds a command without a Timeout of its own; 0 is 5 minutes.
 	Timeout time.Duration
+	// Umask is that of git, nil for the caller's.
+	Umask *int
 }
 
 // Cmd is one command.
@@ -162,7 +164,7 @@ func (r *Runner) Run(ctx context.Context, c Cmd) ([]byte, error) {
 	}
 
 	started := time.Now()
-	if err := c.start(ctx, cmd); err != nil {
+	if err := c.start(ctx, cmd, r.Umask); err != nil {
 		return nil, fmt.Errorf("start git: %w", err)
 	}
 	leave, err := charge(ctx, cmd)

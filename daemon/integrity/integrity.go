@@ -89,8 +89,9 @@ func (r *Record) Examine(ctx context.Context) api.Check {
 	c := api.Check{Name: "repository of " + r.Workspace, State: api.CheckOK, Found: "the tip of " + target + " is whole"}
 	if err := r.Check(ctx); err != nil {
 		c = api.Check{Name: c.Name, State: api.CheckFail, Found: api.Shorten(err.Error(), 500), Code: api.CodeRepoCorrupt,
-			Cost: "nothing is added, merged or maintained in the workspace until it is whole; running agents continue",
-			Fix:  "git -C " + r.Dir + " fsck --connectivity-only " + git.Branch(target) + " names what is missing; fetch it there from a copy of the project, then run this again"}
+			Cost:      "nothing is added, merged or maintained in the workspace until it is whole; running agents continue",
+			Fix:       "git -C " + r.Dir + " fsck --connectivity-only " + git.Branch(target) + " names what is missing; fetch it there from a copy of the project, then run this again",
+			NoCommand: "what is missing can only come from a copy of the project, and which copies there are, only you know"}
 	}
 	return c
 }

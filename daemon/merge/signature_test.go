@@ -44,4 +44,10 @@ func TestMergesAreByTheProjectsOwnerUnlessAnIdentityIsConfigured(t *testing.T) {
 	require.Equal(t, "Bot <ann@x>, Bot <c@x>\nMerged-by: polis", merged("three", Request{}))
 	set.Email = "bot@x"
 	require.Equal(t, "Bot <bot@x>, Bot <bot@x>", merged("four", Request{}))
+
+	// What a person signs is by that person, whatever is configured.
+	f.work(t, "five", "five", "by five")
+	signed, err := f.ToSign(t.Context(), Request{Agent: "five", Branch: "agent/five", Trailer: "Polis-Agent: five"})
+	require.NoError(t, err)
+	require.Equal(t, "Merge branch 'agent/five' into main\n\nMerged-by: polis\nPolis-Agent: five\n", signed.Message)
 }

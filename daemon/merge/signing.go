@@ -47,8 +47,8 @@ func (m *Merger) ToSign(ctx context.Context, req Request) (api.ToSign, error) {
 	return s, nil
 }
 
-// personal are the trailers of a merge that a person signs: it is not by polis.
-func personal(req Request) []string { return signature{}.trailers(req.Trailer) }
+// personal are the trailers of a merge that a person signs: as any that polis makes with the identity of a person.
+func personal(req Request) []string { return signature{owners: true}.trailers(req.Trailer) }
 
 // StoreSigned stores a commit that a person signed, and returns its name. No ref leads to it.
 func (m *Merger) StoreSigned(ctx context.Context, raw []byte) (string, error) {

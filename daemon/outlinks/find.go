@@ -188,6 +188,7 @@ func Check(workspace string, links []Link, err error) api.Check {
 	switch texts := Texts(links); {
 	case err != nil:
 		c.State, c.Found, c.Cost, c.Fix = api.CheckWarn, err.Error(), "unknown whether programs and files that the project links to exist in agents", "make the project's directory readable for its owner"
+		c.NoCommand = "what is in the way is not known, beside the error"
 	case len(texts) > 0:
 		c.State, c.Found, c.Cost, c.Fix = api.CheckWarn, strings.Join(texts, "; "), "what they lead to is not found in agents", "set extra_mounts as above, and restart polisd and the agents"
 	}

@@ -33,9 +33,12 @@ const (
 
 // Project is a project, and what is known about it.
 type Project struct {
-	// Git is nil for a plain directory. Home is that of the owner; "" if it is not known.
-	Git  *worktree.Project
-	Home string
+	// Git is nil for a plain directory. Path is that of the project, Home the one of the owner; "" if it is not known. Target is
+	// the branch that is merged to.
+	Git                *worktree.Project
+	Path, Home, Target string
+	// Reload is the command that has polisd read its configuration.
+	Reload string
 
 	// Hooks, Settings and HooksErr are the results of package githooks. MustSign: merges wait for a signature.
 	Hooks    *wire.GitHooks
@@ -52,8 +55,8 @@ type Project struct {
 	// Submodules is what worktree.SubmoduleNotice returned.
 	Submodules    string
 	SubmodulesErr error
-	// KeptRefs are the refs that agents do not have, with the reasons; "" if there are none.
-	KeptRefs string
+	// Kept are the refs that agents do not have, with the reasons.
+	Kept map[string]string
 	// Links lead out of the sandboxes, which have Mounts (sandbox.extra_mounts).
 	Links    []outlinks.Link
 	LinksErr error
@@ -64,31 +67,32 @@ type Project struct {
 func (p Project) Findings(ctx context.Context) []api.Finding {
 	if p.Git == nil {
 		return []api.Finding{
-			{Area: api.AreaGit, Name: Layout, Works: api.WorksPartly, Found: "a plain directory, no git repository", Cost: "agents share it: they have no branches, and nothing is merged",
-				Fix: "make it a repository, before agents are added", Command: "git init && polisctl up --adopt-git"},
+			partly(Layout, "a plain directory, no git repository", "agents share it: they have no branches, and nothing is merged").
+				by("make it a repository, before agents are added", "git -C "+api.PastedWord(p.Path)+" init && polisctl up --adopt-git --repo "+api.PastedWord(p.Path)),
 			p.links(),
 		}
 	}
 	rows := []api.Finding{p.layout(ctx), p.remotes(ctx), p.inProgress()}
-	rows = append(rows, OwnersGit(ctx, p.Git, p.Home)...)
-	return append(rows, p.lfs(), p.submodules(), p.refs(), p.hooks(), p.signing(), p.links())
+	rows = append(rows, OwnersGit(ctx, p.Git, p.Home, p.Target)...)
+	return append(rows, p.lfs(), p.submodules(), p.refs(ctx), p.hooks(), p.signing(), p.links())
 }
 
-// OwnersGit are the rows about what the git of the project's owner, with this home, has configured.
-func OwnersGit(ctx context.Context, p *worktree.Project, home string) []api.Finding {
+// OwnersGit are the rows about what the git of the project's owner, with this home, has configured, which merges to a branch.
+func OwnersGit(ctx context.Context, p *worktree.Project, home, target string) []api.Finding {
 	rows := []api.Finding{}
 	o, err := p.OwnersGit(ctx, home)
 	if err != nil {
 		rows = append(rows, unknown(Identity, err), unknown(IgnoreFiles, err))
 	} else {
-		rows = append(rows, identity(ctx, o), ignoreFiles(o))
+		rows = append(rows, identity(ctx, p, o), ignoreFiles(o))
 	}
-	rows = append(rows, attributes(p.AttributesFiles(ctx, home)))
+	files, err := p.AttributesFiles(ctx, home, target)
+	rows = append(rows, attributes(p, files, err))
 	c, err := readConfigured(ctx, p, home)
 	if err != nil {
 		return append(rows, unknown(LineEndings, err), unknown(Filters, err), unknown(Sparse, err), unknown(Status, err))
 	}
-	return append(rows, c.lineEndings(), c.filters(ctx, p, home), sparse(p.Cone(ctx, home)), c.status())
+	return append(rows, c.lineEndings(p), c.filters(ctx, p, home), sparse(ctx, p, home), c.status(p))
 }
 
 // Notices are the rows in which agents differ from the owner's git, as sentences.
@@ -105,22 +109,5 @@ func fine(name, found string) api.Finding {
 	return api.Finding{Area: api.AreaGit, Name: name, Found: found, Works: api.WorksOK}
 }
 
-func partly(name, found, cost string) api.Finding {
-	return api.Finding{Area: api.AreaGit, Name: name, Found: api.Shorten(found, maxFound), Works: api.WorksPartly, Cost: cost}
-}
-
 // maxFound bounds what a row repeats of a configuration, in bytes.
 const maxFound = 1000
-
-// unknown is a row about what cannot be read.
-func unknown(name string, err error) api.Finding {
-	f := partly(name, err.Error(), "polis cannot tell what agents lack of it")
-	f.Fix = "make it readable for the owner of the project"
-	return f
-}
-
-// by adds what to do to a row.
-func by(f api.Finding, fix, command string) api.Finding {
-	f.Fix, f.Command = fix, command
-	return f
-}

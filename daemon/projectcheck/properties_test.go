@@ -1,7 +1,6 @@
 package projectcheck
 
 import (
-	"fmt"
 	"log/slog"
 	"maps"
 	"os"
@@ -76,6 +75,9 @@ func TestTheAgentsGitIsTheOwnersOrANoticeNamesTheDifference(t *testing.T) {
 		require.NoError(rt, err)
 		defer os.RemoveAll(dir)
 		differences, rows := run(rt, t, w, dir)
+		for _, r := range rows {
+			requireRemedy(rt, r)
+		}
 		for _, d := range differences {
 			require.True(rt, d.noticed(rows), "no notice names: %s\nrows: %+v\nworld: %+v", d.fact, rows, w)
 		}
@@ -121,8 +123,8 @@ func TestADifferenceWithoutItsNoticeIsFound(t *testing.T) {
 	}
 }
 
-// run makes a world, and an agent in it as polisd does, and compares what their gits report.
-func run(rt require.TestingT, t *testing.T, w world, dir string) ([]difference, []api.Finding) {
+// openWorld makes a world, and a workspace of its project as polisd does.
+func openWorld(rt require.TestingT, t *testing.T, w world, dir string) (*worktree.Workspace, *worktree.Project, caller) {
 	ctx := t.Context()
 	require.NoError(rt, os.Chmod(dir, 0o755))
 	project, owner := makeProject(rt, t, w, dir)
@@ -137,6 +139,13 @@ func run(rt require.TestingT, t *testing.T, w world, dir string) ([]difference, 
 		_, err := owner.git(ctx, "", "update-ref", ref, "HEAD")
 		require.NoError(rt, err)
 	}
+	return ws, p, owner
+}
+
+// run makes a world, and an agent in it as polisd does, and compares what their gits report.
+func run(rt require.TestingT, t *testing.T, w world, dir string) ([]difference, []api.Finding) {
+	ctx := t.Context()
+	ws, p, owner := openWorld(rt, t, w, dir)
 	brought, err := ws.BringRefs(ctx, p, func(string) string { return "" })
 	require.NoError(rt, err)
 	tree, err := ws.Add(ctx, "ann", "", "")
@@ -160,16 +169,13 @@ func run(rt require.TestingT, t *testing.T, w world, dir string) ([]difference, 
 	if ids.Author.Email == "" {
 		ids.Author.Email, ids.Committer.Email = "ann@polis", "ann@polis"
 	}
-	_, err = home.Seed(home.Spec{Agent: "ann", Dir: agent.home, Inside: agent.home, Record: filepath.Join(dir, "record"), ReadOnly: filepath.Join(dir, "ro"), Owner: -1, UID: agentUID, GID: agentUID, By: ids, Log: spec.Log})
+	_, err = home.Seed(home.Spec{Agent: "ann", Dir: agent.home, Inside: agent.home, Record: filepath.Join(dir, "record"), ReadOnly: filepath.Join(dir, "ro"), Owner: -1, UID: agentUID, GID: agentUID, By: ids, Log: slog.New(slog.DiscardHandler)})
 	require.NoError(rt, err)
 	patterns, _ := o.Ignored() //nolint:errcheck // likewise
 	_, err = excludes.Set(ws.Bare().Dir, patterns, agentUID, agentUID)
 	require.NoError(rt, err)
 
-	all := Project{Git: p, Home: owner.home}
-	if len(brought.Kept) > 0 {
-		all.KeptRefs = fmt.Sprint(brought.Kept)
-	}
+	all := Project{Git: p, Home: owner.home, Target: "main", Kept: brought.Kept}
 	all.Submodules, all.SubmodulesErr = ws.SubmoduleNotice(ctx, "ann", false)
 	all.Settings, err = githooks.ReadSettings(ctx, p, owner.home)
 	require.NoError(rt, err)
@@ -259,5 +265,11 @@ func makeProject(rt require.TestingT, t *testing.T, w world, dir string) (projec
 		_ = os.Remove(filepath.Join(project, name)) // a sparse checkout has not all
 	}
 	run("checkout", "-f", "-q", "HEAD", "--", ".")
+	if w.before != "" {
+		cmd := exec.CommandContext(t.Context(), "bash", "-ec", w.before)
+		cmd.Dir, cmd.Env = project, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + ownHome, "GIT_AUTHOR_NAME=u", "GIT_AUTHOR_EMAIL=u@x", "GIT_COMMITTER_NAME=u", "GIT_COMMITTER_EMAIL=u@x"}
+		out, err := cmd.CombinedOutput()
+		require.NoError(rt, err, "%s: %s", w.before, out)
+	}
 	return project, owner
 }

@@ -3,6 +3,7 @@ package projectcheck
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"polis/daemon/api"
@@ -20,13 +21,15 @@ func (p Project) layout(ctx context.Context) api.Finding {
 		found = "a linked worktree of " + from
 	}
 	if p.Git.Bare {
-		return by(partly(Layout, "a bare repository at "+p.Git.Path, "it has no checkout that merges could update"), "put a clone of it under polis", "polisctl up --clone --repo "+api.ShellWord(p.Git.Path))
+		return partly(Layout, "a bare repository at "+p.Git.Path, "it has no checkout that merges could update").
+			by("put a clone of it under polis", "polisctl up --clone --repo "+api.PastedWord(p.Git.Path))
 	}
 	if n := p.Git.OtherWorktrees(ctx); n > 0 {
 		found += fmt.Sprintf(", with %s", api.Count(n, "other worktree"))
 	}
 	if p.Git.Shallow {
-		return by(partly(Layout, found+"; its history is shallow", "agents have only the commits that it has"), "fetch the rest, if agents need it", "git -C "+api.ShellWord(p.Git.Path)+" fetch --unshallow")
+		return partly(Layout, found+"; its history is shallow", "agents have only the commits that it has").
+			by("fetch the rest, if agents need it", in(p.Git)+"fetch --unshallow")
 	}
 	return fine(Layout, found)
 }
@@ -41,12 +44,9 @@ func (p Project) remotes(ctx context.Context) api.Finding {
 	for _, r := range list {
 		names = append(names, r.Name)
 	}
-	urls := map[string]bool{}
-	for _, s := range set {
-		urls[s.Key] = true
-	}
-	if n := len(urls) - len(list); n > 0 {
-		return by(partly(Remotes, fmt.Sprintf("%s; %s with an odd name or address", strings.Join(names, ", "), api.Count(n, "remote")), "agents do not have these"), "give them ordinary names", "git -C "+api.ShellWord(p.Git.Path)+" remote -v")
+	if odd := oddRemotes(set, names); len(odd) > 0 {
+		f := partly(Remotes, fmt.Sprintf("%s; %s with an odd name or address", strings.Join(names, ", "), api.Count(len(odd), "remote")), "agents do not have these")
+		return renameRemotes(f, p.Git, odd, names)
 	}
 	if len(list) == 0 {
 		return fine(Remotes, "none")
@@ -59,7 +59,7 @@ func (p Project) inProgress() api.Finding {
 	case p.BegunErr != nil:
 		return unknown(InProgress, p.BegunErr)
 	case p.Begun != nil:
-		return by(partly(InProgress, p.Begun.Error(), "merges are not checked out until it ends"), "end it, or abort it", p.End)
+		return partly(InProgress, p.Begun.Error(), "merges are not checked out until it ends").by("end it, or abort it", p.End)
 	}
 	return fine(InProgress, "none")
 }
@@ -69,7 +69,8 @@ func (p Project) lfs() api.Finding {
 	case p.LFSErr != nil:
 		return unknown(LFS, p.LFSErr)
 	case p.Git.AnnexContents():
-		return by(partly(LFS, "the project has contents of git-annex", "agents have the links, without the contents"), "unlock the files that agents need, and commit them", "git annex unlock")
+		return partly(LFS, "the project has contents of git-annex", "agents have the links, without the contents").
+			without("in the project, run git annex unannex for the files that agents need, and commit them as ordinary files", "which files these are, only you know")
 	case p.LFS != "":
 		return fine(LFS, "objects in "+p.LFS+", which agents can read")
 	}
@@ -81,16 +82,9 @@ func (p Project) submodules() api.Finding {
 	case p.SubmodulesErr != nil:
 		return unknown(Submodules, p.SubmodulesErr)
 	case p.Submodules != "":
-		return by(partly(Submodules, p.Submodules, ""), "as the owner of the project, before agents are added", "git -C "+api.ShellWord(p.Git.Path)+" submodule update --init --recursive")
+		return partly(Submodules, p.Submodules, "").by("as the owner of the project, before agents are added", in(p.Git)+"submodule update --init --recursive")
 	}
 	return fine(Submodules, "none is empty")
-}
-
-func (p Project) refs() api.Finding {
-	if p.KeptRefs != "" {
-		return by(partly(Refs, p.KeptRefs, "agents do not have them as the project has"), "rename them in the project", "git -C "+api.ShellWord(p.Git.Path)+" branch -m OLD NEW")
-	}
-	return fine(Refs, "agents have those of the project")
 }
 
 func (p Project) hooks() api.Finding {
@@ -104,9 +98,10 @@ func (p Project) hooks() api.Finding {
 	case text == "":
 		return fine(Hooks, "they run in the agents' sandboxes: "+strings.Join(p.Hooks.Names, ", "))
 	case p.Hooks.Place == wire.HooksOutside:
-		return by(partly(Hooks, text, ""), "have a command check each merge; replace 'make test' by the project's", "sudo polisctl config set merge.check 'make test'")
+		return partly(Hooks, text, "").without("put those that agents may run into the project and set core.hooksPath to that directory, or set merge.check to a command that tests the project",
+			"they are programs outside of the project: which of them may run in sandboxes is yours to decide")
 	}
-	return by(partly(Hooks, text, ""), "only if agents may run them: they run in the sandboxes, with the rights of agents", "sudo polisctl config set git.hooks run")
+	return partly(Hooks, text, "").by("only if agents may run them: they run in the sandboxes, with the rights of agents", p.configure("git.hooks", "run"))
 }
 
 func (p Project) signing() api.Finding {
@@ -114,7 +109,7 @@ func (p Project) signing() api.Finding {
 		return unknown(Signing, p.HooksErr)
 	}
 	if text := githooks.SignNotice(p.Settings, p.MustSign); text != "" {
-		return by(partly(Signing, text, ""), "only if every merge can wait for a person who signs it", "sudo polisctl config set merge.sign true")
+		return partly(Signing, text, "").by("only if every merge can wait for a person who signs it", p.configure("merge.sign", "true"))
 	}
 	if p.MustSign {
 		return fine(Signing, "merges wait for a signature")
@@ -129,18 +124,27 @@ func (p Project) links() api.Finding {
 		return c
 	}
 	var found []string
-	mounts := append([]setting.Mount{}, p.Mounts...)
 	for _, l := range p.Links {
 		found = append(found, policylearn.Quote(l.Path)+" leads to "+policylearn.Quote(l.Target))
-		s := l.Source()
-		if !hasSource(mounts, s) {
-			mounts = append(mounts, setting.Mount{Source: s, Dest: s, ReadOnly: true})
-		}
 	}
 	c.Found = api.Shorten(strings.Join(found, "; "), maxFound)
 	c.Fix = "only if every agent of this machine may read what they lead to: mount it read-only, and restart the agents"
-	c.Command = "sudo polisctl config set sandbox.extra_mounts " + api.ShellWord(tables(mounts))
+	c.Command = p.MountCommand()
 	return c
+}
+
+// MountCommand is the command that mounts what the links lead to, "" without links.
+func (p Project) MountCommand() string {
+	if len(p.Links) == 0 {
+		return ""
+	}
+	mounts := slices.Clone(p.Mounts)
+	for _, l := range p.Links {
+		if s := l.Source(); !hasSource(mounts, s) {
+			mounts = append(mounts, setting.Mount{Source: s, Dest: s, ReadOnly: true})
+		}
+	}
+	return p.configure("sandbox.extra_mounts", tables(mounts))
 }
 
 func hasSource(mounts []setting.Mount, source string) bool {

@@ -4,26 +4,33 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"polis/daemon/api"
-	"polis/daemon/cone"
 	"polis/daemon/worktree"
 )
 
 // noIdentity is the row of an owner who has not configured one: agents have one all the same, and up does not repeat it each time.
 const noIdentity = "your git has no complete identity in this project (user.name, user.email)"
 
-func identity(ctx context.Context, o *worktree.OwnersGit) api.Finding {
+func identity(ctx context.Context, p *worktree.Project, o *worktree.OwnersGit) api.Finding {
 	ids, err := o.Identity(ctx)
-	const fix, command = "set it in the project's git, or for all of yours", "git config --global user.name 'YOUR NAME' && git config --global user.email YOU@EXAMPLE.ORG"
 	const cost = "agents and merges commit with a name of their own in place of what is missing"
 	if err != nil {
-		return by(partly(Identity, err.Error(), cost), fix, command)
+		return partly(Identity, err.Error(), cost).without("correct what the error names in the configuration of your git", "what should stand there, only you know")
 	}
-	if ids.Author.Name == "" || ids.Author.Email == "" || ids.Committer.Name == "" || ids.Committer.Email == "" {
-		return by(partly(Identity, noIdentity, cost), fix, command)
+	var ask []string
+	for _, k := range []struct{ what, key, author, committer string }{
+		{"name", "user.name", ids.Author.Name, ids.Committer.Name}, {"email address", "user.email", ids.Author.Email, ids.Committer.Email},
+	} {
+		if k.author == "" || k.committer == "" {
+			ask = append(ask, fmt.Sprintf(`printf 'Your %s: ' && read -r answer && %sconfig --replace-all %s "$answer"`, k.what, in(p), k.key))
+		}
+	}
+	if len(ask) > 0 {
+		return partly(Identity, noIdentity, cost).by("set it in the project's git (or, with --global, for all projects of yours); the command asks you for it", all(ask))
 	}
 	found := ids.Author.Name + " <" + ids.Author.Email + ">"
 	if ids.Committer != ids.Author {
@@ -35,7 +42,8 @@ func identity(ctx context.Context, o *worktree.OwnersGit) api.Finding {
 func ignoreFiles(o *worktree.OwnersGit) api.Finding {
 	patterns, err := o.Ignored()
 	if err != nil {
-		return by(partly(IgnoreFiles, err.Error(), "agents do not ignore what this file ignores"), "move the patterns that all need to .gitignore of the project", "git config --show-origin --get-all core.excludesFile")
+		return partly(IgnoreFiles, err.Error(), "agents do not ignore what this file ignores").
+			without("move the patterns that all need to .gitignore of the project, and commit it", "which of them the project needs, only you know")
 	}
 	if n := strings.Count(patterns, "\n"); n > 0 {
 		return fine(IgnoreFiles, api.Count(n, "pattern")+" beside .gitignore, which agents have too")
@@ -43,29 +51,43 @@ func ignoreFiles(o *worktree.OwnersGit) api.Finding {
 	return fine(IgnoreFiles, "none beside .gitignore")
 }
 
-func attributes(files []string, err error) api.Finding {
+// attributes is the row of the files with attributes that only one of both gits reads.
+func attributes(p *worktree.Project, files []string, err error) api.Finding {
 	if len(files) == 0 {
 		if err != nil {
 			return unknown(Attributes, err)
 		}
 		return fine(Attributes, "none beside .gitattributes")
 	}
-	found, from := strings.Join(files, ", "), make([]string, 0, len(files))
-	for _, f := range files {
-		from = append(from, api.ShellWord(f))
-	}
+	found := strings.Join(files, ", ")
 	if err != nil {
 		found += "; " + err.Error()
 	}
-	return by(partly(Attributes, found, "of your git and that of agents, only one has the attributes of these files"),
-		"what all need belongs into .gitattributes of the project, which you then commit", "cat "+strings.Join(from, " ")+" >> .gitattributes && git add .gitattributes")
+	const fix = "what all need belongs into .gitattributes of the project, in a commit"
+	f := partly(Attributes, found, "of your git and that of agents, only one has the attributes of these files")
+	switch {
+	case err != nil:
+		return f.without(fix+"; first make these files readable for the owner of the project", "what is in the way is not known, beside the error")
+	case p.Bare:
+		return f.without(fix, "a bare repository has no checkout to commit in")
+	}
+	from := make([]string, 0, len(files))
+	empty := ""
+	for _, name := range files {
+		from = append(from, api.PastedWord(name))
+		if name == p.InfoAttributes() { // it precedes .gitattributes
+			empty = " && : > " + api.PastedWord(name)
+		}
+	}
+	return f.by(fix, fmt.Sprintf("{ echo; sed -n p %s; } >> %s%s && %sadd .gitattributes && %scommit -m 'Attributes of files' -- .gitattributes",
+		strings.Join(from, " "), api.PastedWord(filepath.Join(p.Path, ".gitattributes")), empty, in(p), in(p)))
 }
 
 // statusKeys are settings that change what git reports as changed or new, with the value that git has without them.
 var statusKeys = map[string]string{"core.filemode": "true", "core.symlinks": "true", "core.ignorecase": "false", "status.showuntrackedfiles": "normal", "diff.ignoresubmodules": "none"}
 
 // settingKeys matches the keys of which the owner's git and that of agents can have different values.
-const settingKeys = `^(filter\..*\.(clean|smudge|process)|core\.(autocrlf|eol|filemode|symlinks|ignorecase)|status\.showuntrackedfiles|diff\.ignoresubmodules|submodule\..*\.ignore)$`
+const settingKeys = `^(filter\..*\.(clean|smudge|process|required)|core\.(autocrlf|eol|filemode|symlinks|ignorecase)|status\.showuntrackedfiles|diff\.ignoresubmodules|submodule\..*\.ignore)$`
 
 // configured has the settings of the owner's git, and of those what agents' git reads too: the system's.
 type configured struct {
@@ -90,9 +112,9 @@ func readConfigured(ctx context.Context, p *worktree.Project, home string) (conf
 	return c, err
 }
 
-// differs returns the keys of which the owner's git has other values than agents have, with the owner's value: agents have those of
-// shared, and else those of without.
-func (c configured) differs(keys []string, shared map[string]worktree.OwnersSetting, without map[string]string) (out []string) {
+// differs returns the keys of which the owner's git has other values than agents have, with the owner's value, and the commands that
+// give the project those of agents: they have the ones of shared, and else those of without.
+func (c configured) differs(p *worktree.Project, keys []string, shared map[string]worktree.OwnersSetting, without map[string]string) (found, commands []string) {
 	slices.Sort(keys)
 	for _, key := range keys {
 		value := func(of map[string]worktree.OwnersSetting) string {
@@ -101,11 +123,12 @@ func (c configured) differs(keys []string, shared map[string]worktree.OwnersSett
 			}
 			return without[key]
 		}
-		if value(c.owner) != value(shared) {
-			out = append(out, fmt.Sprintf("%s = %s (%s)", key, api.Shorten(c.owner[key].Value, 60), c.owner[key].Scope))
+		if agents := value(shared); value(c.owner) != agents {
+			found = append(found, fmt.Sprintf("%s = %s (%s)", key, api.Shorten(c.owner[key].Value, 60), c.owner[key].Scope))
+			commands = append(commands, set(p, key, agents, c.owner[key].Scope))
 		}
 	}
-	return out
+	return found, commands
 }
 
 // normal is a value of a configuration, with one word for each boolean (git-config(1)).
@@ -121,20 +144,26 @@ func normal(value string) string {
 }
 
 // lineEndings is the row of conversions. What the system sets is one, too: polis makes the files of agents without it.
-func (c configured) lineEndings() api.Finding {
-	found := c.differs([]string{"core.autocrlf", "core.eol"}, nil, map[string]string{"core.autocrlf": "false", "core.eol": "native"})
+func (c configured) lineEndings(p *worktree.Project) api.Finding {
+	found, commands := c.differs(p, []string{"core.autocrlf", "core.eol"}, nil, map[string]string{"core.autocrlf": "false", "core.eol": "native"})
 	if len(found) == 0 {
 		return fine(LineEndings, "as in agents")
 	}
-	return by(partly(LineEndings, strings.Join(found, ", "), "the files of agents are made without converting line endings by it: they can have other ones there"),
-		"what all need belongs into .gitattributes of the project, which you then commit", "printf '* text=auto\\n' >> .gitattributes && git add .gitattributes")
+	f := partly(LineEndings, strings.Join(found, ", "), "the files of agents are made without converting line endings by it: they can have other ones there")
+	const fix = "convert in the project as agents do, and let .gitattributes say what all need"
+	if p.Bare || normal(c.owner["core.autocrlf"].Value) != "true" && normal(c.owner["core.eol"].Value) != "crlf" {
+		return f.by(fix, all(commands))
+	}
+	// The files have CRLF: they are made again, if none is changed.
+	return f.by(fix+"; the command ends at once if files are changed and not committed, and else makes all files again",
+		in(p)+"diff --quiet HEAD && "+all(commands)+" && "+in(p)+"read-tree --empty && "+in(p)+"reset -q --hard")
 }
 
 // filters is the row of the filter drivers that apply to files of the project.
 func (c configured) filters(ctx context.Context, p *worktree.Project, home string) api.Finding {
 	drivers := map[string]bool{} // with whether the system alone sets them
 	for key, s := range c.owner {
-		if rest, ok := strings.CutPrefix(key, "filter."); ok && s.Value != "" {
+		if rest, ok := strings.CutPrefix(key, "filter."); ok && s.Value != "" && !strings.HasSuffix(key, ".required") {
 			name := rest[:strings.LastIndexByte(rest, '.')]
 			all, seen := drivers[name]
 			drivers[name] = (all || !seen) && c.system[key].Value == s.Value
@@ -150,29 +179,45 @@ func (c configured) filters(ctx context.Context, p *worktree.Project, home strin
 	case len(names) == 0:
 		return fine(Filters, "none applies to files of the project")
 	case !slices.Contains(slices.Collect(maps.Values(drivers)), false):
-		return by(partly(Filters, found, "agents' git runs these filters; the files of a new agent are as the repository has them"), "in an agent, git lfs pull, or a checkout of the files, filters them",
-			"polisctl agents exec AGENT -- git lfs pull")
+		return partly(Filters, found, "agents' git runs these filters; the files of a new agent are as the repository has them").
+			without("in an agent, git lfs pull, or a checkout of the files, filters them", "it is done in each agent, for the files that its work needs")
 	case slices.Equal(names, []string{"lfs"}):
-		return by(partly(Filters, "lfs is configured for you, and not for the system", "agents' git does not run Git LFS: files that it has are pointers there, and new ones are no pointers"),
-			"configure it for all users of this machine", "sudo git lfs install --system")
+		return partly(Filters, "lfs is configured for you, and not for the system", "agents' git does not run Git LFS: files that it has are pointers there, and new ones are no pointers").
+			by("configure it for all users of this machine", "sudo git lfs install --system --skip-repo")
 	}
-	return by(partly(Filters, found, "agents' git does not run these filters, and merges that change files of theirs are not checked out"),
-		"configure those that agents need, and whose programs all users have, for the system: their clean, smudge and process", "sudo git config --system --edit")
+	var commands []string
+	for _, key := range slices.Sorted(maps.Keys(c.owner)) {
+		if rest, ok := strings.CutPrefix(key, "filter."); ok && slices.Contains(names, rest[:strings.LastIndexByte(rest, '.')]) && c.system[key].Value != c.owner[key].Value {
+			commands = append(commands, "sudo git config --system --replace-all "+api.PastedWord(key)+" "+api.PastedWord(c.owner[key].Value))
+		}
+	}
+	return partly(Filters, found, "agents' git does not run these filters, and merges that change files of theirs are not checked out").
+		by("only if agents may run them, and all users have their programs: configure them for the system", all(commands))
 }
 
 // sparse is about the sparse checkout of the owner, which new agents have if it is one in cone mode.
-func sparse(c *cone.Cone, err error) api.Finding {
-	switch {
-	case err != nil:
-		return by(partly(Sparse, "core.sparsecheckout: "+api.Shorten(err.Error(), 300), "new agents have all files of the commit"),
-			"use a sparse checkout in cone mode, or choose the directories of an agent", "polisctl agents add NAME --sparse DIR")
-	case c != nil:
+func sparse(ctx context.Context, p *worktree.Project, home string) api.Finding {
+	c, err := p.Cone(ctx, home)
+	if err == nil && c == nil {
+		return fine(Sparse, "none")
+	}
+	if err == nil {
 		return fine(Sparse, "new agents have yours")
 	}
-	return fine(Sparse, "none")
+	f := partly(Sparse, "core.sparsecheckout: "+api.Shorten(err.Error(), 300), "new agents have all files of the commit")
+	dirs, ok := p.SparseDirs()
+	if !ok {
+		return f.without("use a sparse checkout in cone mode (git sparse-checkout set --cone), or choose the directories of an agent (polisctl agents add --sparse)",
+			"which directories are meant by these patterns, only you know")
+	}
+	words := make([]string, 0, len(dirs))
+	for _, d := range dirs {
+		words = append(words, api.PastedWord(d))
+	}
+	return f.by("use a sparse checkout in cone mode, of the same directories", `printf '%s\n' `+strings.Join(words, " ")+" | "+in(p)+"sparse-checkout set --cone --stdin")
 }
 
-func (c configured) status() api.Finding {
+func (c configured) status(p *worktree.Project) api.Finding {
 	keys, without := slices.Collect(maps.Keys(statusKeys)), maps.Clone(statusKeys)
 	for key := range c.owner {
 		if strings.HasPrefix(key, "submodule.") {
@@ -181,9 +226,10 @@ func (c configured) status() api.Finding {
 	}
 	agents := maps.Clone(c.system)
 	delete(agents, "core.filemode") // git-init(1) writes it into each new repository, which counts before the system's
-	found := c.differs(keys, agents, without)
+	found, commands := c.differs(p, keys, agents, without)
 	if len(found) == 0 {
 		return fine(Status, "as in agents")
 	}
-	return by(partly(Status, strings.Join(found, ", "), "git status in agents can list other files as changed or new than yours"), "in an agent, git config sets it for that agent", "polisctl agents exec AGENT -- git config KEY VALUE")
+	return partly(Status, strings.Join(found, ", "), "git status in agents can list other files as changed or new than yours").
+		by("have your git report in this project what that of agents does; in an agent, git config sets yours for that agent", all(commands))
 }

@@ -52,6 +52,7 @@ type world struct {
 	module string // "", "filled", "empty"
 	refs   []string
 	later  []string // refs that are made after up
+	before string   // a script of the owner, before up
 }
 
 func drawWorld(t *rapid.T) world {

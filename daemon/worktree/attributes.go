@@ -7,11 +7,14 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"polis/daemon/api"
+	"polis/daemon/git"
 )
 
 // maxAttributes bounds a file of attributes of the owner's, in bytes.
@@ -20,8 +23,9 @@ const maxAttributes = 1 << 20
 // AttributesFiles returns the files with attributes (gitattributes(5)) that the git of the project's owner, with this home, reads
 // beside .gitattributes and those of the system: core.attributesFile and info/attributes. Files without attributes are not
 // among them. A file that the system configures, which agents read, is one if the owner's git reads another one in its
-// place. What cannot be read is listed, with the error.
-func (p *Project) AttributesFiles(ctx context.Context, home string) (files []string, err error) {
+// place. A file whose lines the .gitattributes of the target has too, which precedes it, makes no difference and is not one. What
+// cannot be read is listed, with the error.
+func (p *Project) AttributesFiles(ctx context.Context, home, target string) (files []string, err error) {
 	file, system, err := p.attributesFile(ctx, home)
 	if err != nil {
 		return nil, err
@@ -30,7 +34,7 @@ func (p *Project) AttributesFiles(ctx context.Context, home string) (files []str
 		system = ""
 	}
 	var errs []error
-	for _, path := range []string{file, filepath.Join(p.CommonDir(), "info/attributes"), system} {
+	for _, path := range []string{file, p.InfoAttributes(), system} {
 		if path == "" {
 			continue
 		}
@@ -39,11 +43,33 @@ func (p *Project) AttributesFiles(ctx context.Context, home string) (files []str
 		case errors.Is(err, os.ErrNotExist), errors.Is(err, unix.ENOTDIR):
 		case err != nil:
 			files, errs = append(files, path), append(errs, fmt.Errorf("%s: %w", path, err))
-		case len(patterns(text)) > 0:
+		case len(patterns(text)) == 0:
+		case path == p.InfoAttributes() || !p.inAttributes(ctx, target, patterns(text)): // the former precedes
 			files = append(files, path)
 		}
 	}
 	return files, errors.Join(errs...)
+}
+
+// InfoAttributes is the file with the attributes of the project's git directory.
+func (p *Project) InfoAttributes() string { return filepath.Join(p.CommonDir(), "info/attributes") }
+
+// inAttributes reports whether the .gitattributes at the top of a branch has all these lines.
+func (p *Project) inAttributes(ctx context.Context, branch string, lines []string) bool {
+	blob := git.Branch(branch) + ":.gitattributes"
+	size, err := p.Run(ctx, "cat-file", "-s", blob)
+	if n, nerr := strconv.Atoi(strings.TrimSpace(string(size))); err != nil || nerr != nil || n > maxAttributes {
+		return false
+	}
+	text, err := p.Run(ctx, "cat-file", "blob", blob)
+	if err != nil {
+		return false
+	}
+	committed := map[string]bool{}
+	for _, line := range patterns(string(text)) {
+		committed[line] = true
+	}
+	return !slices.ContainsFunc(lines, func(line string) bool { return !committed[line] })
 }
 
 // attributesFile is the owner's core.attributesFile, and that of the system; "" if there is none.

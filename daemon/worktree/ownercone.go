@@ -62,6 +62,23 @@ func (p *Project) Cone(ctx context.Context, home string) (*cone.Cone, error) {
 	return &c, nil
 }
 
+// SparseDirs returns the directories of a sparse checkout that is not in cone mode, if all of its patterns name one from the top.
+func (p *Project) SparseDirs() (dirs []string, ok bool) {
+	text, err := p.readAsOwner(filepath.Join(p.Dir, patternFile), cone.MaxText)
+	if err != nil {
+		return nil, false
+	}
+	for _, line := range patterns(text) {
+		dir, top := strings.CutPrefix(line, "/")
+		dir, closed := strings.CutSuffix(dir, "/")
+		if !top || !closed || dir == "" || strings.ContainsAny(dir, "*?[\\\r\"") {
+			return nil, false
+		}
+		dirs = append(dirs, dir)
+	}
+	return dirs, len(dirs) > 0
+}
+
 // MissingDirs returns those of some directories that the target's commit has not.
 func (w *Workspace) MissingDirs(ctx context.Context, dirs []string) ([]string, error) {
 	target, err := w.Target(ctx)

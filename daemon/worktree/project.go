@@ -76,6 +76,7 @@ func (w *Workspace) inspect(ctx context.Context, r pinned.Record, dir *os.File) 
 	p := &Project{Repo: git.Repo{Runner: run, Dir: f[4]}, Path: path, Owner: own, record: r}
 	p.Bare, p.Shallow, p.Format = f[0] == "true", f[2] == "true", f[3]
 	if p.Bare { // there is no line with its top
+		run.Umask = p.umask()
 		return p, nil
 	}
 	if f[1] != "true" {
@@ -87,6 +88,7 @@ func (w *Workspace) inspect(ctx context.Context, r pinned.Record, dir *os.File) 
 		return nil, api.Errorf(api.CodeWorkspaceInvalid, "%s: git does not understand the repository: %w", path, orUnknown(nil))
 	}
 	p.Dir = gitDir
+	run.Umask = p.umask()
 	if up != "" {
 		top, err := ask("--show-toplevel")
 		if err != nil {

@@ -12,6 +12,9 @@ import (
 	"polis/daemon/asuser"
 )
 
+// RefDamaged is why a ref is kept whose file in the project is damaged.
+const RefDamaged = "its file in the project is damaged"
+
 // refPlan is what is done about the refs of a project in the shared repository.
 type refPlan struct {
 	// set are the refs that get the project's value, if they still have the one in from; "" means that a ref is absent, in
@@ -148,7 +151,7 @@ func (p *Project) keepDamaged(plan *refPlan) {
 		})
 		if !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.ENOTDIR) {
 			plan.known[name] = plan.from[name]
-			plan.drop(name, "its file in the project is damaged")
+			plan.drop(name, RefDamaged)
 		}
 	}
 }

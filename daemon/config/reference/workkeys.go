@@ -36,7 +36,7 @@ func mergeTables() []Table {
 			"The list replaces the default, unless it has \"@default\", which stands for the files of git, shells, editors, agents, package managers and forges that docs/configuration.md lists. " +
 			"[] protects only .worktreeinclude.", Example: `["@default", "Makefile", "!.env"]`},
 	}}, {Name: "merge.identity", Text: "The author and committer of the commits of merges and reverts. A missing key is that of the project's owner, as git var prints it; the commit then has the trailer " +
-		"`Merged-by: polis`. If neither is known, the commit is by polis.", Keys: []Key{
+		"`Merged-by: polis`. A merge that a person signs is by that person and has it too. If neither is known, the commit is by polis.", Keys: []Key{
 		{Name: "name", Text: "The name.", Default: "of the owner", Example: `"Merge bot"`},
 		{Name: "email", Text: "The address.", Default: "of the owner", Example: `"merges@example.org"`},
 	}}, {Name: "merge.workspaces.NAME", Text: "The same for one workspace.", Like: "merge", Example: "[merge.workspaces.shop]\ncheck = \"npm test\""},
