@@ -7,6 +7,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"polis/cmd/internal/agenttext"
 	"polis/cmd/internal/bell"
 	"polis/daemon/api"
 )
@@ -20,7 +21,7 @@ type Model struct {
 
 	width, height int
 
-	agents  []api.Agent // by name
+	agents  []api.Agent // those that wait for a person first, then by name
 	leases  map[string][]api.Lock
 	queue   map[string]api.QueueEntry
 	cpu     map[string]usage
@@ -36,6 +37,7 @@ type Model struct {
 	looking, again, soon, reading bool
 
 	chosen string // an agent's name
+	place  int    // the row it was in
 	top    int    // the first row shown
 	filter string
 
@@ -131,6 +133,9 @@ func (m *Model) written(out outputMsg) {
 	}
 }
 
+// waitingWord is the filter for the agents that wait for a person.
+const waitingWord = "waiting"
+
 // shown are the agents the filter lets through.
 func (m *Model) shown() []api.Agent {
 	if m.filter == "" {
@@ -139,7 +144,13 @@ func (m *Model) shown() []api.Agent {
 	want := strings.ToLower(m.filter)
 	var out []api.Agent
 	for _, g := range m.agents {
-		text := strings.Join([]string{g.Name, g.Branch, g.BaseType, g.Workspace, g.Role, string(g.Status), m.fate(g)}, "\n")
+		if strings.TrimSpace(want) == waitingWord {
+			if agenttext.NeedsPerson(g) {
+				out = append(out, g)
+			}
+			continue
+		}
+		text := strings.Join([]string{g.Name, g.Branch, g.BaseType, g.Workspace, g.Role, string(g.Status), state(g), m.fate(g)}, "\n")
 		if strings.Contains(strings.ToLower(text), want) {
 			out = append(out, g)
 		}
@@ -152,12 +163,9 @@ func (m *Model) choose() {
 	shown := m.shown()
 	at := m.index(shown)
 	if at < 0 {
-		at = 0
-		// The one that took the place of one that is gone.
-		for at < len(shown)-1 && shown[at].Name < m.chosen {
-			at++
-		}
+		at = max(0, min(m.place, len(shown)-1)) // the one that took the place of one that is gone
 	}
+	m.place = at
 	m.chosen = ""
 	if at < len(shown) {
 		m.chosen = shown[at].Name

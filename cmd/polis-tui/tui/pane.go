@@ -70,7 +70,10 @@ func (m *Model) reload(force bool) tea.Cmd {
 	case paneCheck:
 		get = m.checkLog
 	}
-	agent, last := p.agent, p.kind != paneDiff
+	agent, last, tidy := p.agent, p.kind != paneDiff, prose
+	if p.kind == paneDiff {
+		tidy = clean
+	}
 	return m.tasks.cmd(lookLimit, func(ctx context.Context) tea.Msg {
 		msg := linesMsg{pane: p}
 		r, err := get(ctx, agent)
@@ -78,7 +81,7 @@ func (m *Model) reload(force bool) tea.Cmd {
 			msg.err = err
 			return msg
 		}
-		msg.lines, msg.cut, msg.err = read(r, n, last)
+		msg.lines, msg.cut, msg.err = read(r, n, last, tidy)
 		if err := r.Close(); msg.err == nil {
 			msg.err = err
 		}

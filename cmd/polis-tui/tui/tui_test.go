@@ -306,16 +306,16 @@ func TestWhatIsKeptHasABound(t *testing.T) {
 		require.Equal(t, uint64(10*maxEvents-1), s.m.events[len(s.m.events)-1].ID)
 	})
 	long := strings.Repeat("x", 100<<10)
-	lines, cut, err := read(strings.NewReader("a\n"+long+"\nb"), 10, false)
+	lines, cut, err := read(strings.NewReader("a\n"+long+"\nb"), 10, false, clean)
 	require.NoError(t, err)
 	require.False(t, cut)
 	require.Equal(t, []string{"a", long[:maxLine], "b"}, lines)
-	lines, cut, err = read(strings.NewReader(strings.Repeat("y\n", 1000)+"z\n"), 10, true)
+	lines, cut, err = read(strings.NewReader(strings.Repeat("y\n", 1000)+"z\n"), 10, true, clean)
 	require.NoError(t, err)
 	require.True(t, cut)
 	require.Less(t, len(lines), 20)
 	require.Equal(t, "z", lines[len(lines)-1])
-	_, cut, err = read(strings.NewReader(strings.Repeat("y", maxRead+1)), 10, true)
+	_, cut, err = read(strings.NewReader(strings.Repeat("y", maxRead+1)), 10, true, clean)
 	require.NoError(t, err)
 	require.True(t, cut)
 }
@@ -324,9 +324,22 @@ func TestClean(t *testing.T) {
 	for in, want := range map[string]string{
 		"plain": "plain", "a\tb": "a    b", "10%\r100%\r\n": "100%", "\x1b[31mred\x1b[0m": "red", "bell\x07": `bell\x07`,
 		"bad \xff": "bad ", "\u202egnp": `\u202egnp`, "caf\u00e9": "caf\u00e9",
+		"a\u00a0b": `a\u00a0b`, "\u4e2d\u6587": "\u4e2d\u6587", "\u263a\ufe0f": `\u263a\ufe0f`, "e\u0301\u0301": "e\u0301\u0301", "e" + strings.Repeat("\u0301", 6): "e" + strings.Repeat(`\u0301`, 6),
 	} {
 		require.Equal(t, want, clean(in), "%q", in)
 	}
+	require.Equal(t, "\u00ab TVA \u00bb :", prose("\u00ab\u00a0TVA\u202f\u00bb\u2003:"))
+}
+
+// Borders stand where they should only if every terminal agrees on the width of what is before them.
+func TestPropertyWhatIsShownHasOneWidth(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		s := rapid.OneOf(rapid.String(), rapid.StringOfN(rapid.RuneFrom([]rune("a \u0301\ufe0f\u200d\u263a\U0001f469\U0001f3fd\U0001f1e9\U0001f1ea\u4e2d\u1100\u1161\u0e33\u3164\u00ad\u2028\x1b[m\r\t")), 0, 40, -1)).Draw(rt, "text")
+		for _, got := range []string{clean(s), prose(s)} {
+			require.Equal(rt, ansi.StringWidth(got), ansi.StringWidthWc(got), "%q", got)
+			require.Equal(rt, got, clean(got), "what is harmless stays")
+		}
+	})
 }
 
 func TestLocksAndLeftoversHaveAPane(t *testing.T) {
