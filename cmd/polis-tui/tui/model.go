@@ -6,6 +6,7 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+	"charm.land/lipgloss/v2"
 
 	"polis/cmd/internal/agenttext"
 	"polis/cmd/internal/bell"
@@ -18,6 +19,7 @@ type Model struct {
 	workspace string
 	now       func() time.Time
 	tasks     *tasks
+	border    lipgloss.Border
 
 	width, height int
 
@@ -48,20 +50,27 @@ type Model struct {
 	openCases []api.Case // of the patrol, oldest first
 	cases     *cases     // the screen of them; nil: it is closed
 
-	pane  *pane
-	help  bool
-	input *input
-	ask   *question
-	busy  map[string]string // what is being done, by agent
-	note  string
-	bad   bool // the note is a failure
+	taskScreen *taskScreen // the screen of an agent's tasks; nil: it is closed
+
+	pane    *pane
+	help    bool
+	helpTop int
+	palette *palette // nil: it is closed
+	input   *input
+	ask     *question
+	busy    map[string]string // what is being done, by agent
+	note    string
+	bad     bool // the note is a failure
 }
 
 func newModel(o Options, t *tasks) *Model {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Model{daemon: o.Daemon, workspace: o.Workspace, now: o.Now, polisctl: o.Polisctl, tasks: t, width: 80, height: 24,
+	if o.Getenv == nil {
+		o.Getenv = func(string) string { return "" }
+	}
+	return &Model{border: borderOf(o.Getenv), daemon: o.Daemon, workspace: o.Workspace, now: o.Now, polisctl: o.Polisctl, tasks: t, width: 80, height: 24,
 		output: map[string][]string{}, cpu: map[string]usage{}, busy: map[string]string{}, bell: bell.Bell{Getenv: o.Getenv}}
 }
 
@@ -81,13 +90,15 @@ func (m *Model) update(msg tea.Msg) tea.Cmd {
 		m.width, m.height = msg.Width, msg.Height
 	case tea.KeyPressMsg:
 		return m.key(msg)
+	case tea.MouseMsg:
+		return m.mouse(msg)
 	case tea.PasteMsg:
 		if m.input != nil {
 			m.input.add(msg.Content)
 			m.filtered()
 		}
 	case tickMsg:
-		return tea.Batch(m.look(), m.reload(false), tick())
+		return tea.Batch(m.look(), m.reload(false), m.readTasks(), tick())
 	case soonMsg:
 		m.soon = false
 		return m.look()
@@ -109,6 +120,8 @@ func (m *Model) update(msg tea.Msg) tea.Cmd {
 		return m.lookSoon()
 	case wholeMsg:
 		m.wholeRead(msg)
+	case tasksMsg:
+		return m.tasksRead(msg)
 	case linesMsg:
 		m.arrived(msg)
 	case doneMsg:
@@ -207,6 +220,9 @@ func (m *Model) visible() []api.Agent {
 // target is the agent keys act on: that of the open pane, else the chosen one.
 func (m *Model) target() (api.Agent, bool) {
 	name := m.chosen
+	if m.taskScreen != nil {
+		name = m.taskScreen.agent
+	}
 	if m.pane != nil && m.pane.agent != "" {
 		name = m.pane.agent
 	}

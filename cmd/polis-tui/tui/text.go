@@ -38,7 +38,7 @@ func prose(s string) string { return clean(escape.Spaces(s)) }
 const maxMarks = 6
 
 // even escapes the characters of s for which terminals differ in how wide they are: a border after one of them would not
-// be where it is expected.
+// be where it is expected. So do those that join what is before or after them.
 func even(s string) string {
 	if !slices.ContainsFunc([]byte(s), func(b byte) bool { return b >= utf8.RuneSelf }) {
 		return s
@@ -46,7 +46,7 @@ func even(s string) string {
 	var b strings.Builder
 	for g := displaywidth.StringGraphemes(s); g.Next(); {
 		c := g.Value()
-		if utf8.RuneCountInString(c) <= maxMarks && ansi.StringWidth(c) == ansi.StringWidthWc(c) {
+		if n := ansi.StringWidthWc(c); n > 0 && utf8.RuneCountInString(c) <= maxMarks && ansi.StringWidth(c) == n && ansi.StringWidth(" "+c+" ") == n+2 {
 			b.WriteString(c)
 			continue
 		}
