@@ -224,9 +224,6 @@ type screen struct {
 	hold bool // commands wait in held
 }
 
-// utf8Locale is the environment of a terminal that has line characters.
-func utf8Locale(name string) string { return map[string]string{"LANG": "C.UTF-8"}[name] }
-
 func newScreen(t *testing.T, f *fakeDaemon) *screen {
 	s := &screen{t: t, f: f, m: newModel(Options{Daemon: f, Getenv: utf8Locale}, &tasks{ctx: t.Context()})}
 	s.run(s.m.look())

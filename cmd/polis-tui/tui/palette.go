@@ -59,7 +59,6 @@ func exact(text string) (found command, rest string, ok bool) {
 			}
 		}
 	}
-	// "tasks" alone selects itself among the others; with more behind it nothing else is meant.
 	return found, strings.TrimSpace(rest), ok
 }
 
@@ -123,7 +122,7 @@ func (m *Model) chosenCommand(c command) tea.Cmd {
 	return c.text(m, g, rest)
 }
 
-// paletteRows is how many commands have room, and paletteFrom the first of n that is shown.
+// paletteFrom is the first of n commands that is shown.
 func (m *Model) paletteFrom(n int) int {
 	rows := m.bodyHeight()
 	return max(0, min(m.palette.at-rows/2, n-rows))

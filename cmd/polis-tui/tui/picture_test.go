@@ -111,3 +111,6 @@ func pictured() *fakeDaemon {
 		},
 	}
 }
+
+// utf8Locale is the environment of a terminal that has line characters.
+func utf8Locale(name string) string { return map[string]string{"LANG": "C.UTF-8"}[name] }
