@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"polis/cmd/internal/agenttext"
 	"polis/daemon/api"
 	"polis/daemon/client"
 )
@@ -76,25 +77,21 @@ func stateCell(g api.Agent) cell {
 // waitingCell is the state of an agent that waits. A frozen one waits for a person in any case.
 func waitingCell(w *api.Waiting) cell {
 	if w.For == api.WaitingThaw {
-		return cell{"frozen", red}
+		return cell{agenttext.WaitingState(w), red}
 	}
-	return cell{"waiting for " + w.For, yellow}
+	return cell{agenttext.WaitingState(w), yellow}
 }
 
 // waitingText describes what an agent waits for, since when, and what to do.
 func waitingText(p *page, agent string, w *api.Waiting) string {
-	if w.For == api.WaitingThaw {
-		return fmt.Sprintf("%s: frozen %s ago: %s; polisctl agents thaw %s", agent, p.ago(w.Since), w.What, agent)
+	text := agent + ": " + agenttext.Waited(w, p.now, shownWhat) + "; "
+	switch w.For {
+	case api.WaitingThaw:
+		return text + "polisctl agents thaw " + agent
+	case api.WaitingLease:
+		return text + "polisctl locks shows who has what"
 	}
-	text := fmt.Sprintf("%s: has waited %s for ", agent, p.ago(w.Since))
-	if w.For == api.WaitingLease {
-		return text + w.What + "; polisctl locks shows who has what"
-	}
-	text += "your answer to " + w.ID + ": " + firstLine(w.What, shownWhat)
-	if w.Open > 1 {
-		text += fmt.Sprintf(" (and %d more)", w.Open-1)
-	}
-	return text + "; polisctl approvals show " + w.ID
+	return text + "polisctl approvals show " + w.ID
 }
 
 // atLimit adds the limits that an agent has run into in the last minute.
@@ -118,7 +115,7 @@ func portsText(ports []api.PortMapping) string {
 // agentTable lists agents, those that wait for a person first.
 func agentTable(p *page, agents []api.Agent) {
 	agents = slices.Clone(agents)
-	slices.SortStableFunc(agents, byNeed)
+	slices.SortStableFunc(agents, agenttext.ByNeed)
 	rows := make([][]cell, 0, len(agents))
 	models := slices.ContainsFunc(agents, func(g api.Agent) bool { return g.Models != nil })
 	for _, g := range agents {

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode"
 
+	"polis/cmd/internal/agenttext"
 	"polis/daemon/api"
 	"polis/daemon/escape"
 )
@@ -157,19 +158,7 @@ func (p *page) ago(t time.Time) string {
 }
 
 // span formats a duration: 12s, 5m, 3h, 2d.
-func span(d time.Duration) string {
-	switch {
-	case d < time.Second:
-		return "0s"
-	case d < 2*time.Minute:
-		return fmt.Sprintf("%ds", d/time.Second)
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%dm", d/time.Minute)
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh", d/time.Hour)
-	}
-	return fmt.Sprintf("%dd", d/(24*time.Hour))
-}
+func span(d time.Duration) string { return agenttext.Span(d) }
 
 // size is a number of bytes in words.
 func size(n int64) string {

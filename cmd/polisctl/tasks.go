@@ -3,11 +3,11 @@ package main
 import (
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"polis/cmd/internal/agenttext"
 	"polis/daemon/api"
 	"polis/daemon/client"
 )
@@ -48,16 +48,7 @@ func tasksPage(p *page, tasks []api.Task) {
 }
 
 // firstLine is the first line of a text, cut to so many characters.
-func firstLine(text string, most int) string {
-	first, _, more := strings.Cut(prose(text), "\n")
-	if r := []rune(first); len(r) > most {
-		first, more = string(r[:most]), true
-	}
-	if more {
-		first += "..."
-	}
-	return first
-}
+func firstLine(text string, most int) string { return agenttext.FirstLine(text, most) }
 
 // taskCell is an agent's last task in a list.
 func taskCell(t *api.TaskBrief) cell {

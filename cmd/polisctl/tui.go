@@ -24,16 +24,20 @@ func (a *app) tuiCmd() *cobra.Command {
 		Use:   "tui [-w WORKSPACE]",
 		Short: "Watch and control all agents on one screen",
 		Long: `Watch and control all agents on one screen: state, branch, merge result, processor,
-memory, leases, ports and last output of each, kept up to date by events. It needs a terminal
-of 40 by 10 cells; from 80 by 24 on there are details of the selected agent, and from a width
-of 110 on every row has the agent's last output.
+memory, leases, ports and last output of each, kept up to date by events. Agents that wait
+for you are first. It needs a terminal of 40 by 10 cells; from a height of 18 lines on there
+are details of the selected agent, and from a width of 110 on every row has the agent's last
+output.
 
 Keys:
   up down j k    select an agent; scroll
   enter l        log            d  diff            e  events
-  /              filter         esc  close, clear the filter
+  /              filter; /waiting shows only agents that wait for you
+  : ctrl+p       commands by the words of polisctl, such as: merge NAME, say NAME TEXT
+  esc            close, clear the filter
   A  questions   C  cases of the patrol: resolve, thaw, stop
-  t  tasks       L  locks       o  leftovers       O  end the leftovers
+  t  tasks, each with its diff and its output
+  L  locks       o  leftovers   O  end the leftovers
   a  attach      S  shell       c  commit uncommitted changes
   m              merge          u  undo: revert the merge
   D              discard        s  make ready      x  stop
@@ -41,8 +45,10 @@ Keys:
   b              send a line to all running agents
   r              reload         ?  help            q  quit
 
-Operations that are hard to undo need a confirmation with y. Without
-colours (NO_COLOR, or TERM=dumb) the selected agent is marked by '>'.`,
+A click selects, a second one opens, and the wheel scrolls; hold shift to select text for
+the clipboard. Operations that are hard to undo need a confirmation with y. Without
+colours (NO_COLOR, or TERM=dumb) the selected agent is marked by '>'. If the locale is not
+UTF-8, borders are ASCII.`,
 		Args: takes(0, 0, ""),
 	}
 	cmd.Flags().StringVarP(&workspace, "workspace", "w", "", "only agents of this `WORKSPACE`")

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"os/user"
 	"strings"
@@ -23,22 +22,6 @@ func who(by string) string {
 		return by
 	}
 	return by[:i] + u.Username
-}
-
-// needsPerson reports whether an agent waits for a person.
-func needsPerson(g api.Agent) bool {
-	return g.Waiting != nil && g.Waiting.For != api.WaitingLease
-}
-
-// byNeed orders agents for a list: those that wait for a person come first.
-func byNeed(a, b api.Agent) int {
-	rank := func(g api.Agent) int {
-		if needsPerson(g) {
-			return 0
-		}
-		return 1
-	}
-	return cmp.Compare(rank(a), rank(b))
 }
 
 // endLine is what polisctl run ends with: "claude.3 ended well in 41s: 2 commits, merged as 2a89de9".

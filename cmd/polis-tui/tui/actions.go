@@ -62,12 +62,12 @@ func (m *Model) done(msg doneMsg) tea.Cmd {
 	default:
 		m.ask = msg.ask
 	}
-	return tea.Batch(m.lookSoon(), m.reload(true))
+	return tea.Batch(m.lookSoon(), m.reload(true), m.readTasks())
 }
 
 // free reports whether a person does nothing that a pane would interrupt.
 func (m *Model) free() bool {
-	return m.pane == nil && m.input == nil && m.ask == nil && m.questions == nil && m.cases == nil && !m.help
+	return m.pane == nil && m.input == nil && m.ask == nil && m.questions == nil && m.cases == nil && m.taskScreen == nil && !m.help
 }
 
 func (m *Model) start(name string) tea.Cmd {
@@ -186,6 +186,11 @@ func (m *Model) instruct(g api.Agent, text string) tea.Cmd {
 			return doneMsg{text: clean(r.Message), err: err}
 		})
 	}
+	return m.runTask(g, text)
+}
+
+func (m *Model) runTask(g api.Agent, text string) tea.Cmd {
+	d, name := m.daemon, g.Name
 	return m.begin(name, "giving "+name+" its task", actionLimit, func(ctx context.Context) doneMsg {
 		_, err := d.Run(ctx, name, api.RunRequest{Prompt: text})
 		return doneMsg{text: "agent " + name + " has its task", err: err}

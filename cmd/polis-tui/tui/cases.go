@@ -19,7 +19,7 @@ type cases struct {
 }
 
 func (m *Model) showCases() tea.Cmd {
-	m.cases, m.pane = &cases{}, nil
+	m.cases, m.pane, m.taskScreen = &cases{}, nil, nil
 	m.chooseCase(0)
 	return m.look()
 }
@@ -61,7 +61,7 @@ func (m *Model) caseKey(s string) tea.Cmd {
 		m.cases = nil
 		return m.outputs()
 	case "?":
-		m.help = true
+		m.openHelp()
 	case "up", "k":
 		m.chooseCase(m.caseIndex() - 1)
 	case "down", "j":
@@ -105,11 +105,15 @@ func (m *Model) caseAction(s string, c api.Case) tea.Cmd {
 	case "x":
 		return m.confirm("Stop "+c.Agent+"? What it runs is ended, its work stays.", func() tea.Cmd { return m.stop(c.Agent) })
 	}
-	if !frozen(m.agents[i]) {
-		m.fail("agent " + c.Agent + " is not frozen")
+	return m.askThaw(m.agents[i])
+}
+
+func (m *Model) askThaw(g api.Agent) tea.Cmd {
+	if !frozen(g) {
+		m.fail("agent " + g.Name + " is not frozen")
 		return nil
 	}
-	return m.confirm("Thaw "+c.Agent+"? Its processes continue where they were.", func() tea.Cmd { return m.thaw(c.Agent) })
+	return m.confirm("Thaw "+g.Name+"? Its processes continue where they were.", func() tea.Cmd { return m.thaw(g.Name) })
 }
 
 func (m *Model) resolveCase(id, note string) tea.Cmd {
@@ -155,7 +159,7 @@ func (m *Model) casesView() []string {
 // caseDetails are the lines about a case.
 func (m *Model) caseDetails(c api.Case) []string {
 	var out []string
-	say := func(label, text string) { out = append(out, labelled(label, text, m.width)...) }
+	say := func(label, text string) { out = append(out, labelled(label, text, m.inner())...) }
 	agent := c.Agent + " in " + c.Workspace
 	if c.Task != "" {
 		agent += ", task " + c.Task

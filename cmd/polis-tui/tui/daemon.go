@@ -19,6 +19,8 @@ type Daemon interface {
 	Logs(ctx context.Context, name string, lines int, follow bool) (io.ReadCloser, error)
 	Tasks(ctx context.Context, name string) ([]api.Task, error)
 	Task(ctx context.Context, id string, wait time.Duration) (api.Task, error)
+	TaskDiff(ctx context.Context, id string, stat bool) (io.ReadCloser, error)
+	TaskOutput(ctx context.Context, id string) (io.ReadCloser, error)
 	Diff(ctx context.Context, name string, req api.DiffRequest) (io.ReadCloser, error)
 
 	Approvals(ctx context.Context, workspace string) ([]api.Approval, error)

@@ -1,5 +1,5 @@
-// Package tui is polisctl tui: all agents on one screen, in a terminal of 80
-// by 24 cells or more.
+// Package tui is polisctl tui: all agents on one screen, in a terminal of 40
+// by 10 cells or more.
 //
 // It owns the screen and nothing else: what it shows it has asked polisd for,
 // what a key does is one call of the API. Events say when to look again; a slow

@@ -90,7 +90,7 @@ func (f *fakeDaemon) Logs(ctx context.Context, name string, _ int, _ bool) (io.R
 }
 
 func (f *fakeDaemon) Tasks(ctx context.Context, name string) ([]api.Task, error) {
-	return f.tasks, f.did(ctx, "get tasks "+name)
+	return slices.Clone(f.tasks), f.did(ctx, "get tasks "+name)
 }
 
 func (f *fakeDaemon) Task(ctx context.Context, id string, _ time.Duration) (api.Task, error) {
@@ -105,6 +105,14 @@ func (f *fakeDaemon) Task(ctx context.Context, id string, _ time.Duration) (api.
 
 func (f *fakeDaemon) Diff(ctx context.Context, name string, _ api.DiffRequest) (io.ReadCloser, error) {
 	return io.NopCloser(strings.NewReader(f.diff)), f.did(ctx, "get diff "+name)
+}
+
+func (f *fakeDaemon) TaskDiff(ctx context.Context, id string, _ bool) (io.ReadCloser, error) {
+	return io.NopCloser(strings.NewReader("diff --git a/" + id + " b/" + id + "\n-gone\n+by-" + id + "\n")), f.did(ctx, "get task diff "+id)
+}
+
+func (f *fakeDaemon) TaskOutput(ctx context.Context, id string) (io.ReadCloser, error) {
+	return io.NopCloser(strings.NewReader("printed-by-" + id + "\x1b[2J\n")), f.did(ctx, "get task output "+id)
 }
 
 func (f *fakeDaemon) Approvals(ctx context.Context, _ string) ([]api.Approval, error) {
@@ -217,7 +225,7 @@ type screen struct {
 }
 
 func newScreen(t *testing.T, f *fakeDaemon) *screen {
-	s := &screen{t: t, f: f, m: newModel(Options{Daemon: f}, &tasks{ctx: t.Context()})}
+	s := &screen{t: t, f: f, m: newModel(Options{Daemon: f, Getenv: utf8Locale}, &tasks{ctx: t.Context()})}
 	s.run(s.m.look())
 	return s
 }
@@ -260,7 +268,7 @@ func (s *screen) send(msg tea.Msg) {
 // keys presses keys: names in <>, else characters.
 func (s *screen) keys(text string) {
 	named := map[string]tea.Key{"enter": {Code: tea.KeyEnter}, "esc": {Code: tea.KeyEscape}, "down": {Code: tea.KeyDown}, "backspace": {Code: tea.KeyBackspace},
-		"ctrl+c": {Code: 'c', Mod: tea.ModCtrl}, "ctrl+u": {Code: 'u', Mod: tea.ModCtrl}, "ctrl+w": {Code: 'w', Mod: tea.ModCtrl}, "pgdown": {Code: tea.KeyPgDown}}
+		"ctrl+c": {Code: 'c', Mod: tea.ModCtrl}, "ctrl+u": {Code: 'u', Mod: tea.ModCtrl}, "ctrl+w": {Code: 'w', Mod: tea.ModCtrl}, "ctrl+p": {Code: 'p', Mod: tea.ModCtrl}, "tab": {Code: tea.KeyTab}, "up": {Code: tea.KeyUp}, "pgdown": {Code: tea.KeyPgDown}}
 	for len(text) > 0 {
 		if text[0] == '<' {
 			name, rest, _ := strings.Cut(text[1:], ">")

@@ -55,6 +55,12 @@ func (in *input) word() {
 // typed takes a key while a line is typed.
 func (m *Model) typed(k tea.KeyPressMsg) tea.Cmd {
 	in := m.input
+	if m.palette != nil {
+		if cmd, ok := m.paletteKey(k.String()); ok {
+			return cmd
+		}
+		m.palette.at = 0 // what is typed selects other commands
+	}
 	switch k.String() {
 	case "esc":
 		m.input = nil

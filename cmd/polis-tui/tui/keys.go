@@ -1,12 +1,6 @@
 package tui
 
-import (
-	"fmt"
-
-	tea "charm.land/bubbletea/v2"
-
-	"polis/daemon/api"
-)
+import tea "charm.land/bubbletea/v2"
 
 // keyRow is a line of the help.
 type keyRow struct{ keys, does string }
@@ -16,25 +10,23 @@ var keyTable = []keyRow{
 	{"up down j k", "select an agent; scroll"},
 	{"pgup pgdn g G", "page up, page down; first line, last line"},
 	{"left right", "scroll a pane sideways"},
+	{"mouse", "click selects, then opens; wheel scrolls; shift+drag copies"},
+	{": ctrl+p", "commands, by the words of polisctl"},
+	{"/", "filter by name, branch, type, role, state; waiting: for you"},
 	{"enter l", "log of the agent"},
 	{"d", "diff of the agent: its changes, committed or not"},
-	{"t  K", "tasks of the agent and results; output of its last check"},
+	{"t  K", "tasks with diff and output; output of its last check"},
 	{"L", "locks of the agent and who waits for them"},
 	{"o  O", "leftovers: processes of its last command; end them (confirm)"},
 	{"a  S", "attach (ctrl+p ctrl+q detaches); shell in its sandbox"},
-	{"e  A  C", "events; questions of agents; cases of the patrol"},
-	{"esc", "close; clear the filter"},
-	{"/", "filter by name, branch, type, role, workspace or state"},
+	{"A  C  e", "questions of agents; cases of the patrol; events"},
+	{"i  b", "say a line to an agent at work, else a task; say it to all"},
 	{"c", "commit all changes of the agent (confirm)"},
-	{"m", "merge the branch of the agent (confirm)"},
-	{"u", "undo: revert its merge (confirm)"},
+	{"m  u", "merge the agent's branch; undo: revert its merge (confirm)"},
 	{"D", "discard the agent and its branch (confirm)"},
 	{"s  x", "make ready for tasks; stop (confirm)"},
-	{"i", "say a line to a running agent, give a task to another"},
-	{"b", "say a line to all running agents"},
-	{"r", "reload everything"},
-	{"ctrl+z", "suspend; fg resumes"},
-	{"q ctrl+c", "quit"},
+	{"esc  q", "close, clear the filter; close, quit (ctrl+c quits)"},
+	{"r  ctrl+z", "reload everything; suspend (fg resumes)"},
 }
 
 // key takes a key.
@@ -50,18 +42,20 @@ func (m *Model) key(k tea.KeyPressMsg) tea.Cmd {
 	case m.input != nil:
 		return m.typed(k)
 	case m.help:
-		m.help = false
+		m.helpKey(s)
 		return nil
 	case m.questions != nil:
 		return m.questionKey(s)
 	case m.cases != nil && m.pane == nil:
 		return m.caseKey(s)
-	case s == "A":
-		return m.openQuestions()
-	case s == "C":
-		return m.showCases()
+	case s == ":" || s == "ctrl+p":
+		return m.openPalette()
+	case m.taskScreen != nil && m.pane == nil:
+		return m.taskKey(s)
+	case m.pane != nil && m.pane.task != "":
+		return m.taskPaneKey(s)
 	}
-	if cmd, ok := m.actionKey(s); ok {
+	if cmd, ok := m.commandKey(s); ok {
 		return cmd
 	}
 	switch s {
@@ -71,7 +65,7 @@ func (m *Model) key(k tea.KeyPressMsg) tea.Cmd {
 		}
 		return m.leave()
 	case "?":
-		m.help = true
+		m.openHelp()
 	case "esc":
 		if m.pane != nil {
 			return m.closePane()
@@ -86,6 +80,41 @@ func (m *Model) key(k tea.KeyPressMsg) tea.Cmd {
 			return nil
 		}
 		return m.listKey(s)
+	}
+	return nil
+}
+
+func (m *Model) openHelp() { m.help, m.helpTop = true, 0 }
+
+// helpKey scrolls the help; every other key closes it.
+func (m *Model) helpKey(s string) {
+	switch s {
+	case "down", "j", "pgdown", "space":
+		m.helpTop++
+		if s == "pgdown" || s == "space" {
+			m.helpTop += max(1, m.bodyHeight()-1)
+		}
+	case "up", "k":
+		m.helpTop = max(0, m.helpTop-1)
+	case "pgup":
+		m.helpTop = max(0, m.helpTop-m.bodyHeight())
+	default:
+		m.help = false
+	}
+}
+
+// taskPaneKey takes a key in a pane about one task. The keys of agents do nothing there: what is on the screen is not what
+// they would change.
+func (m *Model) taskPaneKey(s string) tea.Cmd {
+	switch s {
+	case "q", "esc", "enter":
+		return m.closePane()
+	case "?":
+		m.openHelp()
+	case "r":
+		return m.reload(true)
+	default:
+		m.paneKey(s)
 	}
 	return nil
 }
@@ -115,58 +144,6 @@ func (m *Model) leave() tea.Cmd {
 	return nil
 }
 
-// actionKey takes a key that does something to an agent, or to all.
-func (m *Model) actionKey(s string) (cmd tea.Cmd, known bool) {
-	if s == "b" {
-		m.input = &input{prompt: "broadcast: ", done: m.broadcast}
-		return nil, true
-	}
-	g, ok := m.target()
-	act := map[string]func(api.Agent) tea.Cmd{
-		"s": func(g api.Agent) tea.Cmd { return m.start(g.Name) },
-		"u": func(g api.Agent) tea.Cmd { return m.undo(g.Name) },
-		"x": func(g api.Agent) tea.Cmd {
-			return m.confirm("Stop "+g.Name+"? What it runs is ended, its work stays.", func() tea.Cmd { return m.stop(g.Name) })
-		},
-		"c": func(g api.Agent) tea.Cmd {
-			return m.confirm("Commit all that "+g.Name+" has in no commit?", func() tea.Cmd { return m.commit(g.Name) })
-		},
-		"m": func(g api.Agent) tea.Cmd {
-			return m.confirm(fmt.Sprintf("Merge %s (%s)?", g.Name, clean(g.Branch)), func() tea.Cmd { return m.merge(g.Name) })
-		},
-		"D": func(g api.Agent) tea.Cmd {
-			return m.confirm(fmt.Sprintf("Discard %s and its branch %s? The work is saved in the trash.", g.Name, clean(g.Branch)), func() tea.Cmd { return m.discard(g.Name) })
-		},
-		"i": func(g api.Agent) tea.Cmd {
-			prompt := "task for " + g.Name + ": "
-			if g.Status == api.StatusRunning {
-				prompt = "send to " + g.Name + ": "
-			}
-			m.input = &input{prompt: prompt, done: func(text string) tea.Cmd { return m.instruct(g, text) }}
-			return nil
-		},
-		"L": func(g api.Agent) tea.Cmd { return m.open(paneLocks, g.Name) },
-		"o": func(g api.Agent) tea.Cmd { return m.open(paneLeft, g.Name) },
-		"K": func(g api.Agent) tea.Cmd { return m.open(paneCheck, g.Name) },
-		"O": func(g api.Agent) tea.Cmd {
-			return m.confirm("End what the last command of "+g.Name+" left running?", func() tea.Cmd { return m.endLeftovers(g.Name) })
-		},
-		"a": func(g api.Agent) tea.Cmd { return m.hand("agents", "attach", g.Name) },
-		"S": func(g api.Agent) tea.Cmd { return m.hand("agents", "shell", g.Name) },
-		"d": func(g api.Agent) tea.Cmd { return m.open(paneDiff, g.Name) },
-		"t": func(g api.Agent) tea.Cmd { return m.open(paneTasks, g.Name) },
-		"l": func(g api.Agent) tea.Cmd { return m.open(paneLog, g.Name) },
-	}[s]
-	if act == nil {
-		return nil, false
-	}
-	if !ok {
-		m.fail("no agent is selected")
-		return nil, true
-	}
-	return act(g), true
-}
-
 func (m *Model) confirm(text string, yes func() tea.Cmd) tea.Cmd {
 	m.ask = &question{text: text, yes: yes}
 	return nil
@@ -191,8 +168,6 @@ func (m *Model) listKey(s string) tea.Cmd {
 		if g, ok := m.target(); ok {
 			return m.open(paneLog, g.Name)
 		}
-	case "e":
-		return m.open(paneEvents, "")
 	case "/":
 		m.input = &input{prompt: "filter: ", text: m.filter, filter: true, before: m.filter}
 	}

@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"charm.land/lipgloss/v2"
 
+	"polis/cmd/internal/agenttext"
 	"polis/cmd/internal/modeltext"
 	"polis/daemon/api"
 )
@@ -30,10 +30,10 @@ const (
 func (m *Model) wide() bool { return m.width >= wideFrom }
 func (m *Model) tall() bool { return m.height >= tallFrom }
 
-// rows is how many agents have room: the screen without title, head, details
+// rows is how many agents have room: the screen without borders, head, details
 // and foot.
 func (m *Model) rows() int {
-	rows := m.height - 2 - len(m.foot())
+	rows := m.height - 3 - len(m.foot())
 	if m.tall() {
 		rows -= detailHeight
 	}
@@ -44,6 +44,7 @@ func (m *Model) rows() int {
 type column struct {
 	head  string
 	width int
+	from  int // the width of a screen that has it
 	text  func(api.Agent) string
 	style func(string) lipgloss.Style
 }
@@ -53,18 +54,31 @@ func (m *Model) columns() []column {
 	for _, g := range m.agents {
 		name = max(name, len(g.Name))
 	}
+	stateWidth := 8
+	if m.wide() {
+		name = min(name, 31)
+		for _, g := range m.agents {
+			stateWidth = max(stateWidth, min(20, len(state(g))))
+		}
+	}
 	cols := []column{
 		{head: "NAME", width: min(name, 14), text: func(g api.Agent) string { return g.Name }},
-		{head: "STATE", width: 8, text: state, style: statusStyle},
+		{head: "STATE", width: stateWidth, text: func(g api.Agent) string {
+			if s := state(g); m.wide() || !strings.HasPrefix(s, waitingWord) {
+				return s
+			}
+			return waitingWord
+		}, style: statusStyle},
 		{head: "BRANCH", text: func(g api.Agent) string { return dash(g.Branch) }},
 		{head: "MERGE", width: 9, text: func(g api.Agent) string { return dash(m.fate(g)) }, style: statusStyle},
-		{head: "CPU", width: 4, text: m.percent},
-		{head: "MEM", width: 5, text: func(g api.Agent) string { return size(g.MemoryBytes) }},
-		{head: "LEASES", width: 6, text: func(g api.Agent) string { return count(len(m.leases[g.Name])) }},
-		{head: "PORTS", width: 11, text: func(g api.Agent) string { return dash(strings.Join(external(g), ",")) }},
+		{head: "CPU", width: 4, from: 52, text: m.percent},
+		{head: "MEM", width: 5, from: 58, text: func(g api.Agent) string { return size(g.MemoryBytes) }},
+		{head: "LEASES", width: 6, from: 65, text: func(g api.Agent) string { return count(len(m.leases[g.Name])) }},
+		{head: "PORTS", width: 11, from: 77, text: func(g api.Agent) string { return dash(strings.Join(external(g), ",")) }},
 	}
+	cols = slices.DeleteFunc(cols, func(c column) bool { return m.width < c.from })
 	if m.wide() {
-		cols[0].width = min(name, 31)
+		cols[0].width = name
 		cols = append(cols, column{head: "LAST OUTPUT", text: func(g api.Agent) string {
 			return dash(strings.Join(tail(m.output[g.Name], 1), ""))
 		}})
@@ -76,7 +90,7 @@ func (m *Model) columns() []column {
 	}
 	// The columns without a width share what is left: two cells of the marker
 	// and one between columns.
-	room, open := m.width-2, 0
+	room, open := m.inner()-2, 0
 	for _, c := range cols {
 		room -= c.width + 1
 		if c.width == 0 {
@@ -98,21 +112,23 @@ func (m *Model) listView() []string {
 	for _, c := range cols {
 		head += fit(c.head, c.width) + " "
 	}
-	out := []string{m.title(), headStyle.Render(head)}
-	visible := m.visible()
-	for _, g := range visible {
-		out = append(out, m.row(cols, g))
+	out := []string{m.topEdge(m.title()), m.sides(headStyle.Render(fit(head, m.inner())))}
+	var rows []string
+	for _, g := range m.visible() {
+		rows = append(rows, m.row(cols, g))
 	}
-	if len(visible) == 0 {
-		out = append(out, "  "+m.empty())
+	if len(rows) == 0 {
+		rows = append(rows, "  "+m.empty())
 	}
-	for len(out) < 2+m.rows() {
-		out = append(out, "")
-	}
+	out = append(out, m.box(rows, m.rows())...)
 	if m.tall() {
 		out = append(out, m.details()...)
 	}
-	return append(out, m.foot()...)
+	filter := ""
+	if m.filter != "" {
+		filter = fmt.Sprintf("filter %s: %d of %d", even(strconv.Quote(m.filter)), len(m.shown()), len(m.agents))
+	}
+	return append(append(out, m.lowEdge(filter, "")), m.foot()...)
 }
 
 func (m *Model) row(cols []column, g api.Agent) string {
@@ -130,7 +146,7 @@ func (m *Model) row(cols []column, g api.Agent) string {
 		line += cell + " "
 	}
 	if chosen {
-		return chosenStyle.Render(line)
+		return chosenStyle.Render(fit(line, m.inner()))
 	}
 	return line
 }
@@ -139,37 +155,32 @@ func (m *Model) empty() string {
 	switch {
 	case !m.ready:
 		return "asking polisd ..."
+	case strings.EqualFold(strings.TrimSpace(m.filter), waitingWord):
+		return "no agent waits for you; esc drops the filter"
 	case m.filter != "":
-		return "no agent matches " + strconv.Quote(m.filter) + "; esc drops the filter"
+		return "no agent matches " + even(strconv.Quote(m.filter)) + "; esc drops the filter"
 	}
 	return "no agents yet: polisctl agents add NAME --base TYPE"
 }
 
-// details are the lines about the chosen agent.
+// details are the lines about the chosen agent, below an edge with its name.
 func (m *Model) details() []string {
-	out := []string{dimStyle.Render(strings.Repeat("-", m.width))}
-	if m.filter != "" {
-		shown := fmt.Sprintf("-- filter %q: %d of %d ", m.filter, len(m.shown()), len(m.agents))
-		out[0] = shown + strings.Repeat("-", max(0, m.width-len(shown)))
-	}
 	for _, g := range m.agents {
 		if g.Name == m.chosen {
-			out = append(out, m.about(g)...)
+			kind := ""
+			if g.Waiting != nil { // the first line has no room for it
+				kind = clean(g.BaseType + " in " + g.Workspace)
+			}
+			return append([]string{m.midEdge(titleStyle.Render(clean(g.Name)), kind)}, m.box(m.about(g), detailHeight-1)...)
 		}
 	}
-	for len(out) < detailHeight {
-		out = append(out, "")
-	}
-	return out
+	return append([]string{m.midEdge("", "")}, m.box(nil, detailHeight-1)...)
 }
 
 // state is an agent's state: one that waits does not work.
 func state(g api.Agent) string {
-	switch {
-	case frozen(g):
-		return frozenState
-	case g.Waiting != nil:
-		return waitingState
+	if g.Waiting != nil {
+		return agenttext.WaitingState(g.Waiting)
 	}
 	return string(g.Status)
 }
@@ -177,23 +188,16 @@ func state(g api.Agent) string {
 // frozen reports whether an agent's processes are frozen until a person decides.
 func frozen(g api.Agent) bool { return g.Waiting != nil && g.Waiting.For == api.WaitingThaw }
 
-const (
-	// waitingState is the state of an agent that waits for an answer or for a lease.
-	waitingState = "waiting"
-	frozenState  = "frozen"
-)
+// shownWhat is how much of a question the details of an agent have, in characters.
+const shownWhat = 80
 
 func (m *Model) about(g api.Agent) []string {
 	first := fmt.Sprintf("%s is %s: %s in %s", g.Name, g.Status, g.BaseType, g.Workspace)
+	if w := g.Waiting; w != nil {
+		first = g.Name + ": " + agenttext.Waited(w, m.now(), shownWhat)
+	}
 	if g.StatusReason != "" {
 		first += ", " + g.StatusReason
-	}
-	if w := g.Waiting; frozen(g) {
-		first += fmt.Sprintf(", frozen since %s (key C): %s", w.Since.Local().Format(time.TimeOnly), w.What)
-	} else if w != nil && w.For == api.WaitingApproval {
-		first += fmt.Sprintf(", waits since %s for an answer to %s (key A)", w.Since.Local().Format(time.TimeOnly), w.ID)
-	} else if w != nil {
-		first += fmt.Sprintf(", waits since %s for %s", w.Since.Local().Format(time.TimeOnly), w.What)
 	}
 	branch := dash(g.Branch)
 	if f := m.fate(g); f != "" {
@@ -229,6 +233,9 @@ func (m *Model) about(g api.Agent) []string {
 	}
 	for i := range out {
 		out[i] = clean(out[i])
+	}
+	if g.Waiting != nil {
+		out[0] = statusStyle(state(g)).Render(fit(out[0], m.inner()))
 	}
 	return out
 }

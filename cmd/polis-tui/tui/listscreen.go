@@ -1,6 +1,9 @@
 package tui
 
-import "strings"
+import (
+	"fmt"
+	"slices"
+)
 
 // listScreen is a screen with a list above, and the details of the chosen one below.
 type listScreen struct {
@@ -20,35 +23,37 @@ func (m *Model) detailRows(n int) int { return max(1, m.height-3-m.listRows(n)-l
 
 func (m *Model) chooserView(s listScreen) []string {
 	rows := m.listRows(s.n)
-	out := []string{titleStyle.Render(between(s.title, s.count, m.width))}
-	from := max(0, min(s.at-rows/2, s.n-rows))
+	out := []string{m.topEdge(titleStyle.Render(s.title), s.count)}
+	if s.at < 0 {
+		h := m.bodyHeight()
+		return append(append(append(out, m.box([]string{"  " + s.none}, h)...), m.lowEdge("", "")), m.foot()...)
+	}
+	from := m.listFrom(s.at, s.n)
 	for i := from; i < min(s.n, from+rows); i++ {
 		line := s.line(i)
 		if i == s.at {
-			line = chosenStyle.Render(fit(">"+line[1:], m.width))
+			line = chosenStyle.Render(fit(">"+line[1:], m.inner()))
 		}
-		out = append(out, line)
+		out = append(out, m.sides(line))
 	}
-	if s.at < 0 {
-		return m.filled(append(out, "  "+s.none))
+	details, h := s.details(s.at), m.detailRows(s.n)
+	*s.top = max(0, min(*s.top, len(details)-h))
+	shown := slices.Clone(details[*s.top:min(len(details), *s.top+h)])
+	where := ""
+	if len(details) > h {
+		where = fmt.Sprintf("%d-%d of %d", *s.top+1, *s.top+len(shown), len(details))
 	}
-	out = append(out, dimStyle.Render(strings.Repeat("-", m.width)))
-	details := s.details(s.at)
-	*s.top = max(0, min(*s.top, len(details)-m.detailRows(s.n)))
-	for _, line := range details[*s.top:min(len(details), *s.top+m.detailRows(s.n))] {
+	for i, line := range shown {
 		if s.style != nil {
-			line = s.style(line, details)
+			shown[i] = s.style(line, details)
 		}
-		out = append(out, line)
 	}
-	return m.filled(out)
+	out = append(append(out, m.midEdge("", where)), m.box(shown, h)...)
+	return append(append(out, m.lowEdge("", "")), m.foot()...)
 }
 
-// filled fills the screen up and puts the foot below.
-func (m *Model) filled(out []string) []string {
-	foot := m.foot()
-	for len(out) < m.height-len(foot) {
-		out = append(out, "")
-	}
-	return append(out[:max(0, m.height-len(foot))], foot...)
+// listFrom is the first of n that is shown if the one at a place is chosen.
+func (m *Model) listFrom(at, n int) int {
+	rows := m.listRows(n)
+	return max(0, min(at-rows/2, n-rows))
 }

@@ -1,14 +1,15 @@
 package tui
 
 import (
+	"cmp"
 	"context"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
 
+	"polis/cmd/internal/agenttext"
 	"polis/daemon/api"
 )
 
@@ -91,7 +92,7 @@ func (m *Model) look() tea.Cmd {
 				break
 			}
 		}
-		sort.Slice(s.agents, func(i, j int) bool { return s.agents[i].Name < s.agents[j].Name })
+		slices.SortFunc(s.agents, func(a, b api.Agent) int { return cmp.Or(agenttext.ByNeed(a, b), cmp.Compare(a.Name, b.Name)) })
 		return s
 	})
 }
@@ -144,7 +145,7 @@ func (m *Model) outputs() tea.Cmd {
 				continue // it may just have been removed; the next look says
 			}
 			// Some of the last lines may be empty, which says nothing here.
-			lines, _, err := read(r, 2*outputLines, true)
+			lines, _, err := read(r, 2*outputLines, true, prose)
 			if cerr := r.Close(); err == nil && cerr == nil {
 				lines = slices.DeleteFunc(lines, func(s string) bool { return strings.TrimSpace(s) == "" })
 				out[name] = tail(lines, outputLines)

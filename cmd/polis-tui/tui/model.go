@@ -6,7 +6,9 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+	"charm.land/lipgloss/v2"
 
+	"polis/cmd/internal/agenttext"
 	"polis/cmd/internal/bell"
 	"polis/daemon/api"
 )
@@ -17,10 +19,11 @@ type Model struct {
 	workspace string
 	now       func() time.Time
 	tasks     *tasks
+	border    lipgloss.Border
 
 	width, height int
 
-	agents  []api.Agent // by name
+	agents  []api.Agent // those that wait for a person first, then by name
 	leases  map[string][]api.Lock
 	queue   map[string]api.QueueEntry
 	cpu     map[string]usage
@@ -36,6 +39,7 @@ type Model struct {
 	looking, again, soon, reading bool
 
 	chosen string // an agent's name
+	place  int    // the row it was in
 	top    int    // the first row shown
 	filter string
 
@@ -46,20 +50,27 @@ type Model struct {
 	openCases []api.Case // of the patrol, oldest first
 	cases     *cases     // the screen of them; nil: it is closed
 
-	pane  *pane
-	help  bool
-	input *input
-	ask   *question
-	busy  map[string]string // what is being done, by agent
-	note  string
-	bad   bool // the note is a failure
+	taskScreen *taskScreen // the screen of an agent's tasks; nil: it is closed
+
+	pane    *pane
+	help    bool
+	helpTop int
+	palette *palette // nil: it is closed
+	input   *input
+	ask     *question
+	busy    map[string]string // what is being done, by agent
+	note    string
+	bad     bool // the note is a failure
 }
 
 func newModel(o Options, t *tasks) *Model {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Model{daemon: o.Daemon, workspace: o.Workspace, now: o.Now, polisctl: o.Polisctl, tasks: t, width: 80, height: 24,
+	if o.Getenv == nil {
+		o.Getenv = func(string) string { return "" }
+	}
+	return &Model{border: borderOf(o.Getenv), daemon: o.Daemon, workspace: o.Workspace, now: o.Now, polisctl: o.Polisctl, tasks: t, width: 80, height: 24,
 		output: map[string][]string{}, cpu: map[string]usage{}, busy: map[string]string{}, bell: bell.Bell{Getenv: o.Getenv}}
 }
 
@@ -79,13 +90,15 @@ func (m *Model) update(msg tea.Msg) tea.Cmd {
 		m.width, m.height = msg.Width, msg.Height
 	case tea.KeyPressMsg:
 		return m.key(msg)
+	case tea.MouseMsg:
+		return m.mouse(msg)
 	case tea.PasteMsg:
 		if m.input != nil {
 			m.input.add(msg.Content)
 			m.filtered()
 		}
 	case tickMsg:
-		return tea.Batch(m.look(), m.reload(false), tick())
+		return tea.Batch(m.look(), m.reload(false), m.readTasks(), tick())
 	case soonMsg:
 		m.soon = false
 		return m.look()
@@ -107,6 +120,8 @@ func (m *Model) update(msg tea.Msg) tea.Cmd {
 		return m.lookSoon()
 	case wholeMsg:
 		m.wholeRead(msg)
+	case tasksMsg:
+		return m.tasksRead(msg)
 	case linesMsg:
 		m.arrived(msg)
 	case doneMsg:
@@ -131,6 +146,9 @@ func (m *Model) written(out outputMsg) {
 	}
 }
 
+// waitingWord is the filter for the agents that wait for a person.
+const waitingWord = "waiting"
+
 // shown are the agents the filter lets through.
 func (m *Model) shown() []api.Agent {
 	if m.filter == "" {
@@ -139,7 +157,13 @@ func (m *Model) shown() []api.Agent {
 	want := strings.ToLower(m.filter)
 	var out []api.Agent
 	for _, g := range m.agents {
-		text := strings.Join([]string{g.Name, g.Branch, g.BaseType, g.Workspace, g.Role, string(g.Status), m.fate(g)}, "\n")
+		if strings.TrimSpace(want) == waitingWord {
+			if agenttext.NeedsPerson(g) {
+				out = append(out, g)
+			}
+			continue
+		}
+		text := strings.Join([]string{g.Name, g.Branch, g.BaseType, g.Workspace, g.Role, string(g.Status), state(g), m.fate(g)}, "\n")
 		if strings.Contains(strings.ToLower(text), want) {
 			out = append(out, g)
 		}
@@ -152,12 +176,9 @@ func (m *Model) choose() {
 	shown := m.shown()
 	at := m.index(shown)
 	if at < 0 {
-		at = 0
-		// The one that took the place of one that is gone.
-		for at < len(shown)-1 && shown[at].Name < m.chosen {
-			at++
-		}
+		at = max(0, min(m.place, len(shown)-1)) // the one that took the place of one that is gone
 	}
+	m.place = at
 	m.chosen = ""
 	if at < len(shown) {
 		m.chosen = shown[at].Name
@@ -199,6 +220,9 @@ func (m *Model) visible() []api.Agent {
 // target is the agent keys act on: that of the open pane, else the chosen one.
 func (m *Model) target() (api.Agent, bool) {
 	name := m.chosen
+	if m.taskScreen != nil {
+		name = m.taskScreen.agent
+	}
 	if m.pane != nil && m.pane.agent != "" {
 		name = m.pane.agent
 	}

@@ -16,7 +16,6 @@ import (
 const (
 	paneLog    = "log"
 	paneDiff   = "diff"
-	paneTasks  = "tasks"
 	paneEvents = "events"
 	paneLocks  = "locks"
 	paneLeft   = "leftovers"
@@ -27,6 +26,7 @@ const (
 type pane struct {
 	kind  string
 	agent string // empty: of all
+	task  string // of one task of the agent, if set
 
 	lines     []string
 	top, left int
@@ -61,8 +61,6 @@ func (m *Model) reload(force bool) tea.Cmd {
 	switch p.kind {
 	case paneDiff:
 		get, n = m.diff, maxDiffLines
-	case paneTasks:
-		get = m.taskList
 	case paneLocks:
 		get = m.lockList
 	case paneLeft:
@@ -70,7 +68,13 @@ func (m *Model) reload(force bool) tea.Cmd {
 	case paneCheck:
 		get = m.checkLog
 	}
-	agent, last := p.agent, p.kind != paneDiff
+	if id := p.task; id != "" {
+		get = func(ctx context.Context, _ string) (io.ReadCloser, error) { return m.taskText(ctx, p.kind, id) }
+	}
+	agent, last, tidy := p.agent, p.kind != paneDiff, prose
+	if p.kind == paneDiff {
+		tidy = clean
+	}
 	return m.tasks.cmd(lookLimit, func(ctx context.Context) tea.Msg {
 		msg := linesMsg{pane: p}
 		r, err := get(ctx, agent)
@@ -78,7 +82,7 @@ func (m *Model) reload(force bool) tea.Cmd {
 			msg.err = err
 			return msg
 		}
-		msg.lines, msg.cut, msg.err = read(r, n, last)
+		msg.lines, msg.cut, msg.err = read(r, n, last, tidy)
 		if err := r.Close(); msg.err == nil {
 			msg.err = err
 		}
@@ -95,6 +99,14 @@ func (m *Model) log(ctx context.Context, agent string) (io.ReadCloser, error) {
 
 func (m *Model) diff(ctx context.Context, agent string) (io.ReadCloser, error) {
 	return m.daemon.Diff(ctx, agent, api.DiffRequest{})
+}
+
+// taskText is the diff of a task, also after it was merged, or its output.
+func (m *Model) taskText(ctx context.Context, kind, id string) (io.ReadCloser, error) {
+	if kind == paneDiff {
+		return m.daemon.TaskDiff(ctx, id, false)
+	}
+	return m.daemon.TaskOutput(ctx, id)
 }
 
 // arrived takes a pane's text over, unless the pane has been closed since.
@@ -121,13 +133,15 @@ func (m *Model) text() []string {
 		}
 		return tail(lines, maxEvents)
 	case p.err != nil:
-		return wrap(errText(p.err), m.width, 8)
+		return wrap(errText(p.err), m.inner(), 8)
 	case !p.loaded:
 		return []string{"reading ..."}
+	case len(p.lines) == 0 && p.kind == paneDiff && p.task != "":
+		return []string{"task " + p.task + " has committed nothing"}
+	case len(p.lines) == 0 && p.task != "":
+		return []string{"task " + p.task + " has printed nothing"}
 	case len(p.lines) == 0 && p.kind == paneDiff:
-		return []string{"agent " + p.agent + " has changed nothing"}
-	case len(p.lines) == 0 && p.kind == paneTasks:
-		return []string{"agent " + p.agent + " has had no task yet"}
+		return wrap("agent "+p.agent+" has changed nothing that is not merged; t lists its tasks, and d there shows what one of them changed", m.inner(), 4)
 	case len(p.lines) == 0 && p.kind == paneLocks:
 		return []string{"agent " + p.agent + " holds no locks"}
 	case len(p.lines) == 0 && p.kind == paneLeft:
@@ -155,36 +169,52 @@ func (m *Model) scroll(by int) {
 	}
 }
 
-// bodyHeight is the number of a pane's lines on the screen: all but the
-// title and what is below.
-func (m *Model) bodyHeight() int { return max(1, m.height-1-len(m.foot())) }
+// bodyHeight is the number of a pane's lines on the screen: all but its
+// border and what is below.
+func (m *Model) bodyHeight() int { return max(1, m.height-2-len(m.foot())) }
+
+func (p *pane) title() string {
+	switch {
+	case p.task != "" && p.kind == paneLog:
+		return "polis  output of task " + clean(p.task)
+	case p.task != "":
+		return "polis  " + p.kind + " of task " + clean(p.task)
+	case p.agent != "":
+		return "polis  " + p.kind + " of " + p.agent
+	}
+	return "polis  " + p.kind
+}
+
+// command is what shows all of what the pane shows the beginning or the end of.
+func (p *pane) command() string {
+	switch {
+	case p.task != "" && p.kind == paneDiff:
+		return "tasks show --diff " + p.task
+	case p.task != "":
+		return "tasks show --output " + p.task
+	}
+	return map[string]string{paneLog: "agents watch", paneDiff: "diff", paneLocks: "agents locks", paneLeft: "agents leftovers", paneCheck: "queue log"}[p.kind] + " " + p.agent
+}
 
 // paneView is the screen when a pane is open.
 func (m *Model) paneView() []string {
 	p := m.pane
 	m.scroll(0)
 	lines, h := m.text(), m.bodyHeight()
-	title := "polis  " + p.kind
-	if p.agent != "" {
-		title += " of " + p.agent
-	}
 	from, to := p.top, min(len(lines), p.top+h)
 	where := fmt.Sprintf("%d-%d of %d", from+1, to, len(lines))
 	if p.cut {
-		where += " kept; all: polisctl " + map[string]string{paneLog: "agents watch", paneDiff: "agents diff", paneTasks: "agents tasks", paneLocks: "agents locks", paneLeft: "agents leftovers", paneCheck: "queue log"}[p.kind] + " " + p.agent
+		where += " kept; all: polisctl " + p.command()
 	}
-	out := []string{titleStyle.Render(between(title, where, m.width))}
+	var out []string
 	for _, line := range lines[from:to] {
-		line = ansi.Cut(line, p.left, p.left+m.width)
+		line = ansi.Cut(line, p.left, p.left+m.inner())
 		if p.kind == paneDiff && p.err == nil {
 			line = diffStyle(line, lines, p.left).Render(line)
 		}
 		out = append(out, line)
 	}
-	for len(out) < h+1 {
-		out = append(out, "")
-	}
-	return append(out, m.foot()...)
+	return append(m.framed(titleStyle.Render(p.title()), where, out, h, ""), m.foot()...)
 }
 
 func eventLine(e api.Event) string {

@@ -59,14 +59,14 @@ func TestPicture(t *testing.T) {
 	now := time.Date(2026, 3, 2, 9, 30, 0, 0, time.UTC)
 	ended := make(chan error, 1)
 	go func() {
-		ended <- Run(ctx, Options{Daemon: f, Colors: true, In: sub, Out: sub, Now: func() time.Time { return now }, Getenv: func(string) string { return "" }})
+		ended <- Run(ctx, Options{Daemon: f, Colors: true, In: sub, Out: sub, Now: func() time.Time { return now }, Getenv: utf8Locale})
 	}()
 	var last []string
 	require.Eventually(t, func() bool {
 		previous := last
 		last = lines()
 		text := strings.Join(last, "\n")
-		return strings.Contains(text, "quit") && strings.Contains(text, "go test") && text == strings.Join(previous, "\n")
+		return strings.Contains(text, "quit") && strings.Contains(text, "page size") && text == strings.Join(previous, "\n")
 	}, 30*time.Second, 200*time.Millisecond)
 	_, err = master.WriteString("q")
 	require.NoError(t, err)
@@ -92,10 +92,12 @@ func pictured() *fakeDaemon {
 	}
 	claude, codex, docs, tests := agent("claude", "claude", "Running", 412), agent("codex", "codex", "Running", 287), agent("docs", "custom", "Stopped", 0), agent("tests", "gemini", "Running", 198)
 	claude.PortMappings = []api.PortMapping{{Agent: "claude", Internal: 3000, External: 13000, Bind: "127.0.0.1"}}
+	codex.Waiting = &api.Waiting{For: api.WaitingApproval, Since: time.Date(2026, 3, 2, 9, 27, 0, 0, time.UTC), ID: "codex.k3f9q2ab", What: "tool Bash make deploy", Open: 1}
 	docs.MergeStatus, docs.MergeCommitSHA = api.MergeMerged, "9f2c41d07ab3e655"
 	return &fakeDaemon{
 		agents: []api.Agent{claude, codex, docs, tests},
 		locks:  []api.Lock{{Path: "src/cart.go", Holder: "claude"}, {Path: "src/cart_test.go", Holder: "claude"}, {Path: "api/orders.go", Holder: "codex"}, {Path: "e2e/checkout_test.go", Holder: "tests"}},
+		asked:  []api.Approval{{ID: "codex.k3f9q2ab", Agent: "codex", Workspace: "shop"}},
 		queues: []api.Queue{{Workspace: "shop", Entries: []api.QueueEntry{{Agent: "tests", State: api.QueueChecking}}}},
 		logs: map[string]string{
 			"claude": "I will fix the rounding of totals in src/cart.go.\n\x1b[32m+\x1b[0m edited src/cart.go\n$ go test ./src/...\nok   shop/src  0.412s\n",
@@ -109,3 +111,6 @@ func pictured() *fakeDaemon {
 		},
 	}
 }
+
+// utf8Locale is the environment of a terminal that has line characters.
+func utf8Locale(name string) string { return map[string]string{"LANG": "C.UTF-8"}[name] }

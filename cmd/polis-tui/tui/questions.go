@@ -31,7 +31,7 @@ type wholeMsg struct {
 }
 
 func (m *Model) openQuestions() tea.Cmd {
-	m.questions, m.pane = &questions{}, nil
+	m.questions, m.pane, m.taskScreen = &questions{}, nil, nil
 	m.chooseQuestion(0)
 	return tea.Batch(m.look(), m.readQuestion())
 }
@@ -113,7 +113,7 @@ func (m *Model) questionKey(s string) tea.Cmd {
 		m.questions = nil
 		return m.outputs()
 	case "?":
-		m.help = true
+		m.openHelp()
 	case "up", "k", "down", "j":
 		by := 1
 		if s == "up" || s == "k" {
@@ -186,7 +186,7 @@ func (m *Model) questionDetails(v api.Approval) []string {
 		v = w
 	}
 	var out []string
-	say := func(label, text string) { out = append(out, labelled(label, text, m.width)...) }
+	say := func(label, text string) { out = append(out, labelled(label, text, m.inner())...) }
 	more := func(n int) string {
 		if n == 0 {
 			return ""

@@ -1,74 +1,70 @@
 package tui
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
 	"polis/cmd/internal/modeltext"
 	"polis/daemon/api"
+	"polis/daemon/escape"
 )
 
-// shownSteps is how many steps of the newest task are shown.
+// shownSteps is how many steps of a task are shown.
 const shownSteps = 30
 
-// taskList is an agent's tasks, a line each, the newest last, with the last steps of the newest
-// one that has begun.
-func (m *Model) taskList(ctx context.Context, agent string) (io.ReadCloser, error) {
-	tasks, err := m.daemon.Tasks(ctx, agent)
-	if err != nil {
-		return nil, err
+// taskDetails are the lines about a task.
+func (m *Model) taskDetails(t api.Task) []string {
+	if w := m.taskScreen.whole; w.ID == t.ID {
+		t = w
 	}
-	newest := ""
-	for _, t := range tasks {
-		if t.ID != "" && t.Began != nil {
-			newest = t.ID
-		}
-	}
-	var b strings.Builder
-	for _, t := range tasks {
-		result := t.Result
-		if t.Via != "" {
-			result = "(" + t.Via + ")"
-		}
-		if t.Waits != nil {
-			result += ": " + t.Waits.Text()
-		}
-		prompt, _, _ := strings.Cut(t.Prompt, "\n")
-		if u := t.Models; u != nil {
-			result += ", " + modeltext.TokensOf(u) + " tokens"
-			if cost := modeltext.Cost(u); cost != modeltext.None {
-				result += ", " + cost
-			}
-		}
-		fmt.Fprintf(&b, "%-12s %s  %-24s %s\n", clean(t.ID), t.Time.Local().Format(time.DateTime), clean(result), clean(prompt))
-		if newest != "" && t.ID == newest {
-			// Lists of tasks have no steps. A task can be removed in between: it has none then.
-			if full, err := m.daemon.Task(ctx, t.ID, 0); err == nil {
-				writeSteps(&b, full)
-				writeCheck(&b, full)
-			}
+	var out []string
+	say := func(label, text string) { out = append(out, labelled(label, escape.Spaces(text), m.inner())...) }
+	lines := func(label, text string) { // each line for itself: wrapping joins none
+		for line := range strings.Lines(text) {
+			say(label, line)
+			label = ""
 		}
 	}
-	return io.NopCloser(strings.NewReader(b.String())), nil
+	say("result", taskResult(t))
+	lines("prompt", t.Prompt)
+	if t.Waits != nil {
+		say("waits", t.Waits.Text())
+	}
+	times := "given " + t.Time.Local().Format(time.DateTime)
+	if t.Began != nil {
+		times += ", took " + m.took(t)
+	}
+	say("time", times)
+	if t.Commits > 0 {
+		text := api.Count(t.Commits, "commit") + " (key d shows the diff)"
+		if t.MergeCommitSHA != "" {
+			text += ", merged as " + short(t.MergeCommitSHA)
+		}
+		say("work", text)
+	}
+	if u := t.Models; u != nil {
+		text := modeltext.TokensOf(u) + " tokens"
+		if cost := modeltext.Cost(u); cost != modeltext.None {
+			text += ", " + cost
+		}
+		say("models", text)
+	}
+	lines("message", t.Message)
+	if t.CheckOutput != "" {
+		say("check", fmt.Sprintf("polisctl queue log %s --check %d has all of it:", t.Agent, t.Check))
+		for line := range strings.Lines(t.CheckOutput) {
+			out = append(out, "  | "+clean(line))
+		}
+	}
+	return append(out, stepLines(t)...)
 }
 
-// writeCheck writes the end of the output of a task's failed check.
-func writeCheck(b *strings.Builder, t api.Task) {
-	if t.CheckOutput == "" {
-		return
-	}
-	writeMarked(b, t.CheckOutput)
-	fmt.Fprintf(b, "  all of it: polisctl queue log %s --check %d\n", t.Agent, t.Check)
-}
-
-// writeSteps writes the last steps of a task, a line each.
-func writeSteps(b *strings.Builder, t api.Task) {
+// stepLines are the last steps of a task, a line each.
+func stepLines(t api.Task) (out []string) {
 	steps := t.Steps[max(0, len(t.Steps)-shownSteps):]
 	if more := t.StepCount - len(steps); len(steps) > 0 && more > 0 {
-		fmt.Fprintf(b, "  %s before\n", api.Count(more, "step"))
+		out = append(out, "  "+api.Count(more, "step")+" before")
 	}
 	for _, st := range steps {
 		kind := string(st.Kind)
@@ -76,6 +72,7 @@ func writeSteps(b *strings.Builder, t api.Task) {
 			kind += "!"
 		}
 		text, _, _ := strings.Cut(st.Text, "\n")
-		fmt.Fprintf(b, "  %s %-8s %s\n", st.Time.Local().Format(time.TimeOnly), clean(kind), clean(text))
+		out = append(out, fmt.Sprintf("  %s %-8s %s", st.Time.Local().Format(time.TimeOnly), clean(kind), clean(text)))
 	}
+	return out
 }

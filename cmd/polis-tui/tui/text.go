@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/charmbracelet/x/ansi"
+	"github.com/clipperhouse/displaywidth"
 
 	"polis/daemon/api"
 	"polis/daemon/escape"
@@ -16,14 +19,40 @@ import (
 
 // clean makes a line of unknown origin harmless: its escape sequences are
 // dropped, of what a carriage return overwrites only the last is kept, tabs
-// are spaces, and whatever is still not printable is escaped.
+// are spaces, and whatever is still not printable, or has no certain width, is escaped.
 func clean(s string) string {
 	s = strings.TrimRight(s, "\r\n")
 	if i := strings.LastIndexByte(s, '\r'); i >= 0 {
 		s = s[i+1:]
 	}
 	s = escape.Text(ansi.Strip(s), func(r rune) bool { return r == '\t' || unicode.IsPrint(r) })
-	return strings.ReplaceAll(s, "\t", "    ")
+	return even(strings.ReplaceAll(s, "\t", "    "))
+}
+
+// prose is clean for a text that is read and not compared: every kind of space is an ordinary one. Names, paths, commands
+// and diffs that differ in a space only would look the same.
+func prose(s string) string { return clean(escape.Spaces(s)) }
+
+// maxMarks is how many code points a character may have. Names in any script have fewer; a tower of accents covers the
+// lines around it.
+const maxMarks = 6
+
+// even escapes the characters of s for which terminals differ in how wide they are: a border after one of them would not
+// be where it is expected. So do those that join what is before or after them.
+func even(s string) string {
+	if !slices.ContainsFunc([]byte(s), func(b byte) bool { return b >= utf8.RuneSelf }) {
+		return s
+	}
+	var b strings.Builder
+	for g := displaywidth.StringGraphemes(s); g.Next(); {
+		c := g.Value()
+		if n := ansi.StringWidthWc(c); n > 0 && utf8.RuneCountInString(c) <= maxMarks && ansi.StringWidth(c) == n && ansi.StringWidth(" "+c+" ") == n+2 {
+			b.WriteString(c)
+			continue
+		}
+		b.WriteString(escape.Text(c, func(r rune) bool { return r < utf8.RuneSelf }))
+	}
+	return b.String()
 }
 
 // fit cuts or fills s, which may be styled, to exactly w cells.
@@ -83,9 +112,9 @@ func size(n int64) string {
 // short is the beginning of a commit's name.
 func short(sha string) string { return sha[:min(len(sha), 12)] }
 
-// read returns the cleaned lines of r: the first n, or with last the last n.
+// read returns the lines of r, made harmless by tidy: the first n, or with last the last n.
 // cut: there was more. Too long lines are cut.
-func read(r io.Reader, n int, last bool) (lines []string, cut bool, err error) {
+func read(r io.Reader, n int, last bool, tidy func(string) string) (lines []string, cut bool, err error) {
 	limited := &io.LimitedReader{R: r, N: maxRead}
 	in := bufio.NewReaderSize(limited, 64<<10)
 	for {
@@ -100,7 +129,7 @@ func read(r io.Reader, n int, last bool) (lines []string, cut bool, err error) {
 		case err != nil:
 			return lines, cut, err
 		}
-		lines = append(lines, clean(text))
+		lines = append(lines, tidy(text))
 		if len(lines) <= n {
 			continue
 		}

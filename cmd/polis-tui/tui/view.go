@@ -2,7 +2,6 @@ package tui
 
 import (
 	"fmt"
-	"slices"
 	"sort"
 	"strings"
 
@@ -10,6 +9,7 @@ import (
 	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/x/ansi"
 
+	"polis/cmd/internal/agenttext"
 	"polis/daemon/api"
 )
 
@@ -23,6 +23,8 @@ var (
 	warnStyle   = lipgloss.NewStyle().Foreground(lipgloss.Yellow)
 	badStyle    = lipgloss.NewStyle().Foreground(lipgloss.Red)
 	plainStyle  = lipgloss.NewStyle()
+	keyStyle    = lipgloss.NewStyle().Foreground(lipgloss.Cyan)
+	borderStyle = lipgloss.NewStyle().Faint(true)
 )
 
 // The least a screen can be.
@@ -35,6 +37,7 @@ const (
 func (m *Model) View() tea.View {
 	v := tea.NewView(strings.Join(m.lines(), "\n"))
 	v.AltScreen = true
+	v.MouseMode = tea.MouseModeCellMotion // clicks and the wheel
 	return v
 }
 
@@ -45,10 +48,14 @@ func (m *Model) lines() []string {
 		lines = wrap(fmt.Sprintf("polis needs %d by %d cells; q leaves", minWidth, minHeight), m.width, m.height)
 	case m.help:
 		lines = m.helpView()
+	case m.palette != nil:
+		lines = m.paletteView()
 	case m.questions != nil:
 		lines = m.questionsView()
 	case m.cases != nil && m.pane == nil:
 		lines = m.casesView()
+	case m.taskScreen != nil && m.pane == nil:
+		lines = m.tasksView()
 	case m.pane != nil:
 		lines = m.paneView()
 	default:
@@ -61,18 +68,8 @@ func (m *Model) lines() []string {
 	return lines
 }
 
-// between puts left and right at the two ends of a line; right gives way.
-func between(left, right string, w int) string {
-	room := w - ansi.StringWidth(left) - 2
-	if room < ansi.StringWidth(right) {
-		right = ansi.Truncate(right, max(0, room), "~")
-	}
-	return left + strings.Repeat(" ", max(1, w-ansi.StringWidth(left)-ansi.StringWidth(right))) + right
-}
-
-// title is the first line: how many of everything, and whether what is shown
-// is of now.
-func (m *Model) title() string {
+// title is how many of everything there are, and whether what is shown is of now.
+func (m *Model) title() (left, right string) {
 	running, leases := 0, 0
 	for _, g := range m.agents {
 		if g.Status == api.StatusRunning {
@@ -80,29 +77,34 @@ func (m *Model) title() string {
 		}
 		leases += len(m.leases[g.Name])
 	}
-	left := fmt.Sprintf("polis  %s, %d running, %s", api.Count(len(m.agents), "agent"), running, api.Count(leases, "lease"))
-	if n := len(m.queue); n > 0 {
-		left += fmt.Sprintf(", %d to merge", n)
-	}
-	if n := len(m.asked); n > 0 {
-		left += fmt.Sprintf(", %s (A)", api.Count(n, "question"))
-	}
-	if n := len(m.openCases); n > 0 {
-		left += fmt.Sprintf(", %s (C)", api.Count(n, "case"))
-	}
+	left = titleStyle.Render(fmt.Sprintf("polis  %s", api.Count(len(m.agents), "agent")))
 	if m.workspace != "" {
 		left += " in " + clean(m.workspace)
 	}
-	state := "live"
+	// What waits for a person comes first: the end has no room on a narrow terminal.
+	if n := len(m.asked); n > 0 {
+		left += ", " + warnStyle.Render(fmt.Sprintf("%s (A)", api.Count(n, "question")))
+	}
+	if n := len(m.openCases); n > 0 {
+		left += ", " + badStyle.Render(fmt.Sprintf("%s (C)", api.Count(n, "case")))
+	}
+	left += fmt.Sprintf(", %d running", running)
+	if n := len(m.queue); n > 0 {
+		left += fmt.Sprintf(", %d to merge", n)
+	}
+	if leases > 0 {
+		left += ", " + api.Count(leases, "lease")
+	}
 	switch {
 	case m.lookErr != nil:
-		state = "not connected: " + clean(m.lookErr.Error())
+		// What was known stays, but that it is old must be seen.
+		return ansi.Truncate(left, max(0, m.inner()/2), "~"), badStyle.Render("not connected: " + clean(m.lookErr.Error()))
 	case m.lost != nil:
-		state = "reconnecting"
+		return left, warnStyle.Render("reconnecting")
 	case !m.ready:
-		state = "connecting"
+		return left, "connecting"
 	}
-	return titleStyle.Render(between(left, state, m.width))
+	return left, goodStyle.Render("live")
 }
 
 // foot is what is below: a question, a line being typed or a message, and the
@@ -112,11 +114,11 @@ func (m *Model) foot() []string {
 	style := plainStyle
 	switch {
 	case m.ask != nil:
-		lines, style = wrap(m.ask.text+" [y/N]", m.width, 4), warnStyle
+		lines, style = wrap(even(m.ask.text)+" [y/N]", m.width, 4), warnStyle
 	case m.input != nil:
 		// The end of the line is what is being typed.
 		room := m.width - ansi.StringWidth(m.input.prompt) - 1
-		text := m.input.text
+		text := even(m.input.text)
 		if over := ansi.StringWidth(text) - room; over > 0 {
 			text = ansi.TruncateLeft(text, over, "")
 		}
@@ -124,7 +126,7 @@ func (m *Model) foot() []string {
 	case len(m.busy) > 0:
 		lines = []string{m.doing() + " ..."}
 	case m.note != "":
-		lines = wrap(m.note, m.width, 4)
+		lines = wrap(even(m.note), m.width, 4)
 		if m.bad {
 			style = badStyle
 		}
@@ -136,23 +138,7 @@ func (m *Model) foot() []string {
 	for i := range lines {
 		lines[i] = style.Render(ansi.Truncate(lines[i], m.width, "~"))
 	}
-	return append(lines, dimStyle.Render(ansi.Truncate(m.hints(), m.width, "~")))
-}
-
-func (m *Model) hints() string {
-	switch {
-	case m.ask != nil:
-		return "y yes  any other key: no"
-	case m.input != nil:
-		return "enter done  esc cancel"
-	case m.questions != nil:
-		return "a once  t task  g agent  r role  d deny  x end task  j k select  pgdn more  esc back"
-	case m.cases != nil && m.pane == nil:
-		return "r resolve  t thaw  w rewind  x stop  l log  d diff  j k select  pgdn more  esc back"
-	case m.pane != nil:
-		return "esc back  j k scroll  m merge  u undo  D discard  i send  r reload  ? help"
-	}
-	return "enter log  d diff  m merge  u undo  D discard  s start  x stop  ? help  q quit"
+	return append(lines, m.hintLine())
 }
 
 // doing is what is being done now.
@@ -165,12 +151,17 @@ func (m *Model) doing() string {
 	return strings.Join(all, ", ")
 }
 
+// helpView is the list of keys; it scrolls where it has no room.
 func (m *Model) helpView() []string {
-	lines := []string{titleStyle.Render(between("polis  keys", "any key: back", m.width)), ""}
+	var lines []string
 	for _, r := range keyTable {
-		lines = append(lines, fmt.Sprintf("  %-14s %s", r.keys, r.does))
+		lines = append(lines, keyStyle.Render(fit("  "+r.keys, 17))+r.does)
 	}
-	return lines
+	h := m.bodyHeight()
+	m.helpTop = max(0, min(m.helpTop, len(lines)-h))
+	shown := lines[m.helpTop:min(len(lines), m.helpTop+h)]
+	where := fmt.Sprintf("%d-%d of %d", m.helpTop+1, m.helpTop+len(shown), len(lines))
+	return append(m.framed(titleStyle.Render("polis  keys"), where, shown, h, ""), m.foot()...)
 }
 
 // diffStyle is the colour of a line of a patch.
@@ -192,13 +183,18 @@ func diffStyle(line string, all []string, left int) lipgloss.Style {
 
 // statusStyle is the colour of a state.
 func statusStyle(s string) lipgloss.Style {
-	switch {
-	case slices.Contains([]string{string(api.StatusRunning), string(api.MergeMerged)}, s):
+	switch s {
+	case string(api.StatusRunning), string(api.MergeMerged):
 		return goodStyle
-	case slices.Contains([]string{string(api.StatusError), string(api.MergePending), waitingState, frozenState}, s):
+	case string(api.StatusError), string(api.MergePending), agenttext.Frozen:
 		return badStyle
-	case s == string(api.StatusStopped):
+	case string(api.StatusStopped):
 		return dimStyle
+	case string(api.StatusCreating), string(api.QueueMerging), string(api.QueueChecking):
+		return warnStyle
+	}
+	if strings.HasPrefix(s, waitingWord) {
+		return warnStyle
 	}
 	return plainStyle
 }
