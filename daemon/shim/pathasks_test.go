@@ -17,8 +17,10 @@ import (
 )
 
 // askingShim is a shim with questions and nothing else.
-func askingShim(t testing.TB) *Shim {
-	s := &Shim{Spec: wire.Spec{Agent: "alice", Workspace: "w"}, Log: slog.New(slog.DiscardHandler), events: events.New(0), stopping: make(chan struct{}), ctx: t.Context()}
+func askingShim(t testing.TB) *Shim { return newAskingShim(t, t.Context()) }
+
+func newAskingShim(t require.TestingT, ctx context.Context) *Shim {
+	s := &Shim{Spec: wire.Spec{Agent: "alice", Workspace: "w"}, Log: slog.New(slog.DiscardHandler), events: events.New(0), stopping: make(chan struct{}), ctx: ctx}
 	s.live = newLive(&s.Spec)
 	require.NoError(t, s.openApprovals())
 	return s

@@ -7,15 +7,15 @@ const maxLine = 32
 
 // Line is a process of the agent's command and its ancestors up to that command, as they were: the process first.
 type Line struct {
-	procs []at
-	// whole: the first of procs is the process that the line was made for.
-	whole bool
+	Procs []At
+	// Whole: the first of Procs is the process that the line was made for.
+	Whole bool
 }
 
-// at identifies a process: its number is given to another one when it has ended.
-type at struct {
-	pid   int
-	start uint64
+// At identifies a process: its number is given to another one when it has ended.
+type At struct {
+	PID   int
+	Start uint64 // in ticks since boot
 }
 
 // LineOf returns the line of a process. ok is false if the process is not of the command of the agent that runs: it
@@ -24,7 +24,7 @@ func (t *Tracker) LineOf(pid int, of Roots) (l Line, ok bool) {
 	if pid <= 0 || of.Main <= 0 {
 		return Line{}, false
 	}
-	l.whole = true
+	l.Whole = true
 	for range maxLine {
 		p, alive := readProcess(t.root(), pid)
 		if !alive || pid == of.Init || pid == of.Parent || !l.follows(p) {
@@ -33,7 +33,7 @@ func (t *Tracker) LineOf(pid int, of Roots) (l Line, ok bool) {
 		if guest, _ := t.guestOf(p); guest != 0 {
 			return Line{}, false
 		}
-		l.procs = append(l.procs, at{p.pid, p.start})
+		l.Procs = append(l.Procs, At{p.pid, p.start})
 		if pid == of.Main {
 			return l, true
 		}
@@ -44,7 +44,7 @@ func (t *Tracker) LineOf(pid int, of Roots) (l Line, ok bool) {
 
 // follows reports whether a process can be the parent of the last one of the line, which is not younger than it.
 func (l Line) follows(p process) bool {
-	return len(l.procs) == 0 || p.start <= l.procs[len(l.procs)-1].start
+	return len(l.Procs) == 0 || p.start <= l.Procs[len(l.Procs)-1].Start
 }
 
 // Under reports whether a process is the nearest one of a line that is still alive, or descends from that: by processes
@@ -52,8 +52,8 @@ func (l Line) follows(p process) bool {
 // process alone, which never passes to one of its ancestors.
 func (t *Tracker) Under(pid int, l Line, since uint64) (rest Line, ok bool) {
 	head := -1
-	for i, a := range l.procs {
-		if p, alive := readProcess(t.root(), a.pid); alive && p.start == a.start {
+	for i, a := range l.Procs {
+		if p, alive := readProcess(t.root(), a.PID); alive && p.start == a.Start {
 			head = i
 			break
 		}
@@ -61,7 +61,7 @@ func (t *Tracker) Under(pid int, l Line, since uint64) (rest Line, ok bool) {
 	if head < 0 {
 		return Line{}, false
 	}
-	rest = Line{procs: l.procs[head : head+1 : head+1], whole: l.whole && head == 0}
+	rest = Line{Procs: l.Procs[head : head+1 : head+1], Whole: l.Whole && head == 0}
 	child := uint64(math.MaxUint64) // the start of the process that was read last
 	for range maxAncestors {
 		p, alive := readProcess(t.root(), pid)
@@ -71,10 +71,10 @@ func (t *Tracker) Under(pid int, l Line, since uint64) (rest Line, ok bool) {
 		if guest, _ := t.guestOf(p); guest != 0 {
 			return Line{}, false
 		}
-		if pid == rest.procs[0].pid {
-			return rest, p.start == rest.procs[0].start
+		if pid == rest.Procs[0].PID {
+			return rest, p.start == rest.Procs[0].Start
 		}
-		if !rest.whole && p.start < since || p.parent <= 0 {
+		if !rest.Whole && p.start < since || p.parent <= 0 {
 			return Line{}, false
 		}
 		child, pid = p.start, p.parent

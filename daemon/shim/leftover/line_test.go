@@ -53,8 +53,8 @@ func TestTheLineOfAProcess(t *testing.T) {
 	boxInit, orphan := f.tree()
 	roots := Roots{Parent: os.Getpid(), Init: boxInit, Main: main}
 	pids := func(l Line) (out []int) {
-		for _, a := range l.procs {
-			out = append(out, a.pid)
+		for _, a := range l.Procs {
+			out = append(out, a.PID)
 		}
 		return out
 	}
@@ -87,14 +87,14 @@ func TestWhatIsUnderALine(t *testing.T) {
 		last, ok := readProcess("/proc", others)
 		now, err := Now()
 		since = now
-		return ok && err == nil && now > last.start && now > l.procs[0].start
+		return ok && err == nil && now > last.start && now > l.Procs[0].Start
 	}, 30*time.Second, time.Millisecond)
 	under := func(pid int, l Line) bool { _, ok := tr.Under(pid, l, since); return ok }
 	require.True(t, under(leaf, l))
 	for name, pid := range map[string]int{"an ancestor of what asked": mid, "the command": main, "a sibling": old, "another": other, "its child": others, "outside": os.Getpid(), "not visible": 0} {
 		require.False(t, under(pid, l), name)
 	}
-	require.False(t, under(leaf, Line{procs: []at{{leaf, l.procs[0].start + 1}}, whole: true}), "another process had the number")
+	require.False(t, under(leaf, Line{Procs: []At{{leaf, l.Procs[0].Start + 1}}, Whole: true}), "another process had the number")
 
 	f.gone(leaf) // a hook has ended: what it was called by, and what that starts, uses the answer
 	newer := 0
@@ -111,7 +111,7 @@ func TestWhatIsUnderALine(t *testing.T) {
 	require.False(t, under(main, l))
 	rest, ok := tr.Under(mid, l, since)
 	require.True(t, ok)
-	require.Equal(t, Line{procs: []at{l.procs[1]}}, rest)
+	require.Equal(t, Line{Procs: []At{l.Procs[1]}}, rest)
 	require.True(t, under(newer, rest))
 	require.False(t, under(old, rest))
 
