@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 	"unicode"
 	"unicode/utf16"
@@ -214,11 +212,7 @@ func caller(r *http.Request) (pid int, program string) {
 	if !ok || p.PID <= 0 {
 		return 0, ""
 	}
-	comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", p.PID))
-	if err != nil {
-		return int(p.PID), ""
-	}
-	return int(p.PID), strings.TrimSuffix(string(comm), "\n")
+	return int(p.PID), comm(int(p.PID))
 }
 
 func (s *Shim) handleApprovals(w http.ResponseWriter, _ *http.Request) error {

@@ -131,7 +131,7 @@ func (p *pathAsker) hold(c pathCall, v view.Verdict) {
 	}
 }
 
-// processOf is the process of a thread, and the name that it gave itself.
+// processOf is the process of a thread, and its name, which it gave itself. The threads of many runtimes have other names.
 func processOf(tid uint32) (pid int, name string) {
 	if tid == 0 {
 		return 0, ""
@@ -141,16 +141,12 @@ func processOf(tid uint32) (pid int, name string) {
 		return 0, ""
 	}
 	for line := range bytes.Lines(status) {
-		key, value, _ := strings.Cut(strings.TrimSpace(string(line)), ":\t")
-		switch key {
-		case "Name":
-			name = value
-		case "Tgid":
+		if value, ok := strings.CutPrefix(strings.TrimSpace(string(line)), "Tgid:\t"); ok {
 			if pid, err = strconv.Atoi(value); err != nil {
-				return 0, name
+				return 0, ""
 			}
-			return pid, name
+			return pid, comm(pid)
 		}
 	}
-	return 0, name
+	return 0, ""
 }
