@@ -11,7 +11,7 @@ import (
 )
 
 // toolProgram is an agent's program as its tools work: it calls the hook before and after a tool, and reads and writes files
-// itself. Every line of its argument is a step; a step that is refused says so, and the next one follows.
+// itself. Every line of its argument is a step; a refused step is printed, and the next one follows.
 const toolProgram = `import json, os, subprocess, sys, time
 
 def hook(event, tool, path, said=""):
@@ -54,7 +54,7 @@ func (d *daemon) toolScript(steps string) string {
 	return ident + "cat > ~/tools.py <<'EOT'\n" + toolProgram + "EOT\npython3 - <<'EOT'\nimport os, sys\nsys.argv = ['tools', " + string(b) + "]\nexec(open(os.path.expanduser('~/tools.py')).read())\nEOT\n"
 }
 
-// TestOneEditIsOneQuestion: a person approves the edit of a program, as Claude Code makes one, and is asked about none of its
+// TestOneEditIsOneQuestion: a person approves the edit of a program, as Claude Code makes one, and gets no question about its
 // system calls, up to the commit and the merge. The record says which answer it was.
 func TestOneEditIsOneQuestion(t *testing.T) {
 	d := askBed(t, "auto")
@@ -79,7 +79,7 @@ func TestOneEditIsOneQuestion(t *testing.T) {
 	require.Contains(t, steps, "approved write deploy/prod.txt: "+by)
 }
 
-// TestTheAnswerToACallCoversThatCallOnly: everything else that an agent's program does is asked about, with the file of the
+// TestTheAnswerToACallCoversThatCallOnly: everything else that an agent's program does opens a question, with the file of the
 // call too.
 func TestTheAnswerToACallCoversThatCallOnly(t *testing.T) {
 	d := askBed(t, "auto")
@@ -151,7 +151,7 @@ func TestTheAnswerToACallCoversThatCallOnly(t *testing.T) {
 }
 
 // TestTheAnswerToACallIsWeakerThanEveryNo: a denial of the next call, a rule that denies, and a person's own command, which
-// nobody is asked about. What a task leaves running has nothing of the answers that the task got.
+// opens no question. What a task leaves running has nothing of the answers that the task got.
 func TestTheAnswerToACallIsWeakerThanEveryNo(t *testing.T) {
 	d := askBed(t, "auto")
 	done := d.working("alice", d.toolScript(`

@@ -44,7 +44,7 @@ func (s *Shim) approvedCall(c *cover, command uint64, id string, a api.Answer) {
 		return
 	}
 	if c.since, err = leftover.Now(); err != nil {
-		s.Log.Warn("a call's answer is not that of its system calls", "err", err)
+		s.Log.Warn("system calls of an approved call not covered", "err", err)
 		return
 	}
 	c.id, c.answer, c.asked.Task, c.until = id, a, v.Task, time.Now().Add(coverTime)

@@ -68,7 +68,7 @@ func (s *Shim) coversUse(write bool, pid int, paths ...string) bool {
 	return len(paths) == 1 && s.pathAsker.covered(kind, paths[0], pid)
 }
 
-// TestWhatTheAnswerToACallCovers: by kind of the tool, by what it names, and by who asks and who answers.
+// TestWhatTheAnswerToACallCovers: by kind of the tool, by what it names, and by the process and the answer.
 func TestWhatTheAnswerToACallCovers(t *testing.T) {
 	patch := func(paths ...string) map[string]any {
 		text := "*** Begin Patch\n"

@@ -2,7 +2,7 @@ package view
 
 import "polis/fusefs"
 
-// onlyContent reports whether an operation that is asked about changes what is in one file, which keeps its name and gets no
+// onlyContent reports whether an operation that needs an answer changes what is in one file, which keeps its name and gets no
 // other: it is written, or a regular file that was written aside takes its place. Everything else, such as a link, a removal
 // or a rename to another name, does more than an edit of the file.
 func (v *verdicts) onlyContent(op fusefs.Op, targets []fusefs.Target) bool {

@@ -30,7 +30,7 @@ func TestWhatIsOnlyTheContentOfAFile(t *testing.T) {
 		{"a link is renamed into its place", fusefs.OpRename, []fusefs.Target{file(temp), file("d/f")}, false},
 		{"renamed to a temporary name", fusefs.OpRename, []fusefs.Target{regular("d/f"), file(temp)}, false},
 		{"renamed away", fusefs.OpRename, []fusefs.Target{regular("d/f"), file("free")}, false},
-		{"renamed to another that is asked about", fusefs.OpRename, []fusefs.Target{regular("d/f"), file("d/g")}, false},
+		{"renamed to another with the rule", fusefs.OpRename, []fusefs.Target{regular("d/f"), file("d/g")}, false},
 		{"another is renamed into its place", fusefs.OpRename, []fusefs.Target{regular("d/g"), file("d/f")}, false},
 		{"exchanged", fusefs.OpExchange, []fusefs.Target{regular("d/f"), file("free")}, false},
 		{"it has two names", fusefs.OpOpenWrite, []fusefs.Target{file("d/f"), file("d/g")}, false},
