@@ -53,6 +53,8 @@ type Target struct {
 	// Tree is true if everything below Path is moved or replaced with it
 	// (rename of a directory): the guard must allow every name below.
 	Tree bool
+	// File is true if the object that is renamed is a regular file. Only the first target of OpRename has it.
+	File bool
 	// Source is true if the name is only read from (the old name of link). In the target of OpTmpfile:
 	// the file is a copy, and the rules apply when it gets its name.
 	Source bool

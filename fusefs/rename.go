@@ -79,7 +79,7 @@ func (r *renaming) targets() ([]Target, syscall.Errno) {
 func (fs *FS) targetAt(parent *inode.Node, name string) (Target, syscall.Errno) {
 	t := Target{Path: fs.tree.Child(parent, name)}
 	if n := fs.tree.At(parent, name); n != nil && !fs.layers.Merges() {
-		t.Dir, t.Whiteout = n.IsDir(), fs.upper() && n.Kind() == unix.S_IFCHR
+		t.Dir, t.File, t.Whiteout = n.IsDir(), n.IsRegular(), fs.upper() && n.Kind() == unix.S_IFCHR
 		return t, 0
 	}
 	p, e := fs.layers.At(parent, name)
@@ -88,7 +88,7 @@ func (fs *FS) targetAt(parent *inode.Node, name string) (Target, syscall.Errno) 
 	}
 	defer fs.layers.Put(p.Dir)
 	st, e := backing.StatAt(p.Dir.FD, name)
-	t.Dir, t.Whiteout = backing.IsDir(&st), fs.upper() && st.Mode&unix.S_IFMT == unix.S_IFCHR
+	t.Dir, t.File, t.Whiteout = backing.IsDir(&st), st.Mode&unix.S_IFMT == unix.S_IFREG, fs.upper() && st.Mode&unix.S_IFMT == unix.S_IFCHR
 	return t, e
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"polis/daemon/api"
 	"polis/daemon/client"
 	"polis/daemon/hook"
 )
@@ -22,16 +23,20 @@ func (a *app) hookSaid(cmd *cobra.Command, name string) error {
 	if err != nil {
 		return err
 	}
+	ctx, stop := interruptible(cmd.Context())
+	defer stop()
+	c := client.NewInside(client.InsideSocket)
+	defer c.Close()
+	if ended, err := program.Ended(input); err == nil && ended.Tool != "" {
+		// Without this, what the call's approval covers ends by its time, or with the next question about its files.
+		_ = c.ToolDone(ctx, api.ToolDone{Tool: ended.Tool, Input: ended.Input}) //nolint:errcheck // there is nobody to tell
+	}
 	var call struct {
 		Subagent string `json:"agent_id"`
 	}
 	if json.Unmarshal(input, &call) == nil && call.Subagent != "" {
 		return nil // the text is not for a subagent, which would keep it for itself
 	}
-	ctx, stop := interruptible(cmd.Context())
-	defer stop()
-	c := client.NewInside(client.InsideSocket)
-	defer c.Close()
 	said, ok, err := c.TakeSaid(ctx)
 	if err != nil || !ok {
 		return nil //nolint:nilerr // without polisd nothing is delivered: it is the next task

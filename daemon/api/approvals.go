@@ -239,6 +239,22 @@ type StatusUpdated struct {
 	RequestID string `json:"requestId,omitempty"`
 }
 
+// ToolDone says that a call of a tool has ended, in a sandbox: what a person's approval of it covers ends, too.
+type ToolDone struct {
+	// Type is "tool_done", or left out.
+	Type      string `json:"type,omitempty"`
+	RequestID string `json:"requestId,omitempty"`
+	// Tool and Input are those of the PermissionRequest.
+	Tool  string         `json:"tool"`
+	Input map[string]any `json:"input,omitempty"`
+}
+
+// ToolEnded answers ToolDone.
+type ToolEnded struct {
+	Type      string `json:"type"`
+	RequestID string `json:"requestId,omitempty"`
+}
+
 // TaskComplete ends the task of the agent that sends it, in its sandbox (seed 003,
 // "task_complete").
 type TaskComplete struct {

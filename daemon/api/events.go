@@ -112,6 +112,9 @@ const (
 	EventApprovalAsked = "approval:asked"
 	// A person answered; `data` also has `verdict`, `scope`, `by` and `reason`.
 	EventApprovalAnswered = "approval:answered"
+	// A person's answer to the question of a tool's call (`id`, `by`) covered the use of a file by that call: `path`, and
+	// `kind`, which is `read` or `write`. One event for each file and kind of a call.
+	EventApprovalCovered = "approval:covered"
 	// The requesting process no longer waits.
 	EventApprovalGone = "approval:withdrawn"
 )

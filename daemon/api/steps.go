@@ -18,7 +18,9 @@ const (
 	StepFailed  StepKind = "failed"  // of a call, or of the program
 	StepRefused StepKind = "refused" // by polis, or by the agent's own rules
 	StepWaiting StepKind = "waiting" // for a lease of another agent
-	StepSaid    StepKind = "said"    // by a person to the agent, which got it then
+	// StepApproved is a use of a file that a person's answer to another question covers.
+	StepApproved StepKind = "approved"
+	StepSaid     StepKind = "said" // by a person to the agent, which got it then
 )
 
 // Step is one thing that an agent did, or ran into, while it worked on a task: as its

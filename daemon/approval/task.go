@@ -39,3 +39,10 @@ func (q *Queue) decide(question Question) (api.Answer, bool) {
 	by := d.Source
 	return api.Answer{Verdict: d.Verdict, Reason: d.Reason, By: by, At: q.now(), Rule: d.Rule}, true
 }
+
+// Decided returns the answer that a rule gives to a question now. ok is false if a person decides.
+func (q *Queue) Decided(question Question) (a api.Answer, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.decide(question)
+}

@@ -68,6 +68,11 @@ func (i *Inside) Ask(ctx context.Context, req api.PermissionRequest) (api.Permis
 	return fetch[api.PermissionResponse](ctx, i.c, http.MethodPost, "/v1/permission_request", nil, req)
 }
 
+// ToolDone reports that a call of a tool has ended.
+func (i *Inside) ToolDone(ctx context.Context, req api.ToolDone) error {
+	return i.c.call(ctx, http.MethodPost, "/v1/tool_done", nil, req, nil)
+}
+
 // StatusUpdate reports the agent's progress.
 func (i *Inside) StatusUpdate(ctx context.Context, req api.StatusUpdate) error {
 	return i.c.call(ctx, http.MethodPost, "/v1/status_update", nil, req, nil)

@@ -1,6 +1,10 @@
 package hook
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"polis/daemon/api"
+)
 
 // saidTimeout bounds the hook that asks what was said, in seconds.
 const saidTimeout = 60
@@ -17,6 +21,16 @@ func (p Program) SaidFile() string {
 // SaidConfig is the content of SaidFile ("Hooks reference" of Claude Code: PostToolUse).
 func (p Program) SaidConfig(command string) ([]byte, error) {
 	return encode(object{"hooks": object{"PostToolUse": entry(command, saidTimeout)}})
+}
+
+// Ended reads what the program gives to its hook after a call of a tool (PostToolUse): the call that has ended.
+func (p Program) Ended(b []byte) (Call, error) {
+	c, err := p.parse(b)
+	if err != nil {
+		return c, api.Errorf(api.CodeBadRequest, "the call of the tool cannot be read: %w", err)
+	}
+	c.Input = atCwd(c.Input, c.Cwd)
+	return c, nil
 }
 
 // Said is what the hook prints so that the program's model reads a text with the result of its call.

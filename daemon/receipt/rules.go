@@ -23,7 +23,7 @@ func Recorded(e api.Event) bool {
 // own log, and there are as many in a second as its share allows.
 func byAgent(typ string) bool {
 	switch typ {
-	case api.EventDenied, api.EventLockConflict, api.EventLock, api.EventLockLost, api.EventLockBehind, api.EventApprovalAsked, api.EventApprovalGone,
+	case api.EventDenied, api.EventLockConflict, api.EventLock, api.EventLockLost, api.EventLockBehind, api.EventApprovalAsked, api.EventApprovalGone, api.EventApprovalCovered,
 		api.EventOOM, api.EventPids, api.EventDisk, api.EventFiles, api.EventConnections, api.EventRemote, api.EventMissed, api.EventAgentRef, api.EventModelUsed, api.EventModelKey, api.EventServiceCall, api.ReceiptLeases, api.ReceiptCheckpoint:
 		return true
 	}

@@ -15,6 +15,7 @@ func (b *describer) sandboxPaths() object {
 		in, out     any
 	}{
 		{"/v1/permission_request", "ask for a permission, and wait for the answer", api.PermissionRequest{}, api.PermissionResponse{}},
+		{"/v1/tool_done", "tell that a call of a tool has ended: what its approval covers ends, too", api.ToolDone{}, api.ToolEnded{}},
 		{"/v1/status_update", "report the progress of the agent", api.StatusUpdate{}, api.StatusUpdated{}},
 		{"/v1/task_complete", "end the agent's task", api.TaskComplete{}, api.DoneResponse{}},
 		{"/v1/workers", "delegate a task to a worker, and list, get, cancel and remove workers of the agent", api.WorkersRequest{}, api.WorkersResponse{}},

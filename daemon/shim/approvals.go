@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 	"unicode"
 	"unicode/utf16"
@@ -41,7 +39,7 @@ func (s *Shim) openApprovals() error {
 		return err
 	}
 	s.toolRules.Store(rules)
-	s.pathAsker = &pathAsker{s: s, origin: s.origin, held: map[pathCall]heldAnswer{}, unaskedOf: map[int]unasked{}}
+	s.pathAsker = &pathAsker{s: s, origin: s.origin, lineOf: s.lineOf, under: s.underLine, held: map[pathCall]heldAnswer{}, unaskedOf: map[int]unasked{}}
 	s.approvals = &approval.Queue{Agent: s.Spec.Agent, Workspace: s.Spec.Workspace, Publish: s.approvalChanged,
 		Rules: func() approval.Rules { return *s.toolRules.Load() }}
 	return nil
@@ -120,7 +118,7 @@ func (s *Shim) ask(ctx context.Context, q approval.Question, wait time.Duration)
 
 // insidePermission is permission_request of an agent's program.
 func (s *Shim) insidePermission(w http.ResponseWriter, r *http.Request) error {
-	q, wait, err := s.readPermission(r, []string{s.Spec.ProjectPath, s.Spec.Mountpoint})
+	q, wait, err := s.readPermission(r, s.toolRoots())
 	if err != nil {
 		return err
 	}
@@ -129,6 +127,8 @@ func (s *Shim) insidePermission(w http.ResponseWriter, r *http.Request) error {
 	}
 	q.PID, q.Program = caller(r)
 	requestID, before := q.Request, s.markOf(q) // what waits does not hold all of the question
+	command := s.covers.command()
+	call := s.coverOf(q)
 	id, a, err := s.ask(r.Context(), q, wait)
 	if err != nil {
 		return err
@@ -136,8 +136,12 @@ func (s *Shim) insidePermission(w http.ResponseWriter, r *http.Request) error {
 	if a.Verdict == api.VerdictApprove {
 		s.beforeTool(r.Context(), before)
 	}
+	s.approvedCall(call, command, id, a)
 	return writeJSON(w, api.PermissionResponse{Type: "permission_response", RequestID: requestID, ID: id, Result: a.Verdict, Reason: a.Reason, Rule: a.Rule})
 }
+
+// toolRoots are where the repository is for the agent's tools.
+func (s *Shim) toolRoots() []string { return []string{s.Spec.ProjectPath, s.Spec.Mountpoint} }
 
 // readPermission reads a permission_request. Only what is kept of it stays in memory.
 func (s *Shim) readPermission(r *http.Request, roots []string) (q approval.Question, wait time.Duration, err error) {
@@ -208,11 +212,7 @@ func caller(r *http.Request) (pid int, program string) {
 	if !ok || p.PID <= 0 {
 		return 0, ""
 	}
-	comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", p.PID))
-	if err != nil {
-		return int(p.PID), ""
-	}
-	return int(p.PID), strings.TrimSuffix(string(comm), "\n")
+	return int(p.PID), comm(int(p.PID))
 }
 
 func (s *Shim) handleApprovals(w http.ResponseWriter, _ *http.Request) error {

@@ -134,6 +134,7 @@ func (s *Shim) insideRoutes() map[string]handler {
 func (s *Shim) messageRoutes() map[string]handler {
 	return map[string]handler{
 		"POST /v1/permission_request": s.insidePermission,
+		"POST /v1/tool_done":          s.insideToolDone,
 		"POST /v1/status_update":      s.insideStatusUpdate,
 		"POST /v1/task_complete":      s.insideComplete,
 	}

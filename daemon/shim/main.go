@@ -80,17 +80,20 @@ func (s *Shim) startTask(p sandbox.Process, req wire.StartRequest, by taskStart)
 		s.mainStart = time.Now()
 		s.mainPid.Store(-1)
 		s.noteTask(req.Task, by.from, by.use())
+		s.covers.begin()
 		if by.steps != nil {
 			s.stepping.Store(m)
 		}
 	}, func(m *session) {
 		s.stepping.CompareAndSwap(m, nil)
+		s.covers.end()
 		by.exited(m)
 	})
 	if err != nil {
 		s.task, s.mainStart, s.lastTask = task, began, last
 		s.auditTask.Store(nil)
 		s.stepping.Store(nil)
+		s.covers.end()
 		s.mainPid.Store(0)
 		return nil, err
 	}

@@ -28,7 +28,19 @@ func (s *Shim) origin(pid int) (leftover.Origin, int) {
 	if !s.entered.Load() { // the view is mounted before anything runs in the sandbox
 		return leftover.Outside, 0
 	}
-	return s.leftovers.Origin(pid, leftover.Roots{Parent: os.Getpid(), Init: s.sandbox.InitPid(), Main: int(s.mainPid.Load()), Starts: s.starts.Load() > 0, Adopts: slices.Contains(s.Spec.Lost, isolation.PID)})
+	return s.leftovers.Origin(pid, s.roots())
+}
+
+func (s *Shim) roots() leftover.Roots {
+	return leftover.Roots{Parent: os.Getpid(), Init: s.sandbox.InitPid(), Main: int(s.mainPid.Load()), Starts: s.starts.Load() > 0, Adopts: slices.Contains(s.Spec.Lost, isolation.PID)}
+}
+
+// lineOf returns the ancestors of a process of the agent's command.
+func (s *Shim) lineOf(pid int) (leftover.Line, bool) { return s.leftovers.LineOf(pid, s.roots()) }
+
+// underLine reports whether a process is the nearest of a line, or descends from it (leftover.Tracker.Under).
+func (s *Shim) underLine(pid int, l leftover.Line, since uint64) (leftover.Line, bool) {
+	return s.leftovers.Under(pid, l, since)
 }
 
 // startGuest starts a command in the sandbox that is not the agent's: a person's, or, with own, one that polisd runs for the

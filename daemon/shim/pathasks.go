@@ -30,6 +30,10 @@ type pathAsker struct {
 	// origin returns where a process comes from; nil: every call is the agent's.
 	origin func(pid int) (leftover.Origin, int)
 
+	// lineOf and under are those of the agent's processes (package leftover).
+	lineOf func(pid int) (leftover.Line, bool)
+	under  func(pid int, l leftover.Line, since uint64) (leftover.Line, bool)
+
 	mu        sync.Mutex
 	held      map[pathCall]heldAnswer
 	unaskedOf map[int]unasked // by the command
@@ -68,6 +72,9 @@ func (p *pathAsker) Ask(ctx context.Context, r view.Request) (view.Verdict, erro
 	if v := p.unasked(cmp.Or(pid, int(r.Pid)), open[0]); v != nil {
 		return *v, nil
 	}
+	if r.Content && len(open) == 1 && p.covered(kind, open[0], pid) {
+		return view.Verdict{Allow: true}, nil
+	}
 	// No path has a NUL: a name with a line break must not read, or be remembered, as two names.
 	q := approval.Question{Kind: kind, Text: strings.Join(open, "\x00"), Note: fmt.Sprintf("system call: %s; rule: %s", r.Op, r.Rule), PID: pid, Program: program}
 	if len(open) > 1 {
@@ -80,6 +87,9 @@ func (p *pathAsker) Ask(ctx context.Context, r view.Request) (view.Verdict, erro
 	v := view.Verdict{Allow: a.Verdict == api.VerdictApprove, Reason: a.Reason, By: denier(a)}
 	if id == "" {
 		v.Reason = strings.TrimSpace("a remembered answer denies it " + a.Reason)
+	}
+	if !v.Allow {
+		p.s.covers.over(open)
 	}
 	if !a.At.IsZero() { // not one that never came
 		for _, path := range open {
@@ -121,7 +131,7 @@ func (p *pathAsker) hold(c pathCall, v view.Verdict) {
 	}
 }
 
-// processOf is the process of a thread, and the name that it gave itself.
+// processOf is the process of a thread, and its name, which it gave itself. The threads of many runtimes have other names.
 func processOf(tid uint32) (pid int, name string) {
 	if tid == 0 {
 		return 0, ""
@@ -131,16 +141,12 @@ func processOf(tid uint32) (pid int, name string) {
 		return 0, ""
 	}
 	for line := range bytes.Lines(status) {
-		key, value, _ := strings.Cut(strings.TrimSpace(string(line)), ":\t")
-		switch key {
-		case "Name":
-			name = value
-		case "Tgid":
+		if value, ok := strings.CutPrefix(strings.TrimSpace(string(line)), "Tgid:\t"); ok {
 			if pid, err = strconv.Atoi(value); err != nil {
-				return 0, name
+				return 0, ""
 			}
-			return pid, name
+			return pid, comm(pid)
 		}
 	}
-	return 0, name
+	return 0, ""
 }

@@ -3,10 +3,15 @@ package shim
 import (
 	"context"
 	"log/slog"
+	"os"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"polis/daemon/api"
 	"polis/daemon/approval"
@@ -17,8 +22,10 @@ import (
 )
 
 // askingShim is a shim with questions and nothing else.
-func askingShim(t testing.TB) *Shim {
-	s := &Shim{Spec: wire.Spec{Agent: "alice", Workspace: "w"}, Log: slog.New(slog.DiscardHandler), events: events.New(0), stopping: make(chan struct{}), ctx: t.Context()}
+func askingShim(t testing.TB) *Shim { return newAskingShim(t, t.Context()) }
+
+func newAskingShim(t require.TestingT, ctx context.Context) *Shim {
+	s := &Shim{Spec: wire.Spec{Agent: "alice", Workspace: "w"}, Log: slog.New(slog.DiscardHandler), events: events.New(0), stopping: make(chan struct{}), ctx: ctx}
 	s.live = newLive(&s.Spec)
 	require.NoError(t, s.openApprovals())
 	return s
@@ -175,4 +182,37 @@ func TestARefusalThatIsNotTheAgentsCountsForNoBreaker(t *testing.T) {
 		s.refusedByView(view.Denial{Op: "open", Path: "a"})
 	}
 	require.Equal(t, 1, tripped)
+}
+
+// TestAProcessIsNamedByItsProgram, and not by the thread that makes the call, which many runtimes give a name of its own.
+func TestAProcessIsNamedByItsProgram(t *testing.T) {
+	own, err := os.ReadFile("/proc/self/comm")
+	require.NoError(t, err)
+	tid, end := make(chan int), make(chan struct{})
+	done := make(chan error, 1)
+	var named func()
+	named = func() {
+		runtime.LockOSThread() // for ever: the thread ends with its name
+		if unix.Gettid() == os.Getpid() {
+			go named() // on another thread: this one stays here
+			<-end
+			return
+		}
+		name := append([]byte("Bun Pool 1"), 0)
+		err := unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&name[0])), 0, 0, 0)
+		tid <- unix.Gettid()
+		<-end
+		done <- err
+	}
+	go named()
+	thread := <-tid
+	pid, name := processOf(uint32(thread))
+	close(end)
+	require.NoError(t, <-done)
+	require.NotEqual(t, os.Getpid(), thread)
+	require.Equal(t, os.Getpid(), pid)
+	require.Equal(t, strings.TrimSuffix(string(own), "\n"), name)
+	pid, name = processOf(0)
+	require.Zero(t, pid)
+	require.Empty(t, name)
 }

@@ -22,7 +22,7 @@ type calls struct {
 func (s *session) stepped(st api.Step) {
 	now := time.Now()
 	switch st.Kind {
-	case api.StepText, api.StepRefused, api.StepWaiting:
+	case api.StepText, api.StepRefused, api.StepWaiting, api.StepApproved:
 		return
 	case api.StepRead, api.StepEdit, api.StepCommand, api.StepSearch, api.StepWeb, api.StepTool:
 		h := fnv.New64a()

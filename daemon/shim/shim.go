@@ -60,6 +60,7 @@ type Shim struct {
 	toolNames  approval.Names
 	memoryAsks memoryAsks
 	pathAsker  *pathAsker
+	covers     covers
 	// toolRules answer questions before a person does.
 	toolRules atomic.Pointer[approval.Rules]
 	out       *logFile

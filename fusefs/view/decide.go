@@ -41,6 +41,7 @@ func (g *Guard) policy(ctx context.Context, c fusefs.Caller, op fusefs.Op, targe
 		}
 	}
 	use, reason := g.temporary(c, op, targets, &v)
+	v.content = v.onlyContent(op, targets)
 	if errno := g.decided(ctx, c, op, v, reason); errno != 0 {
 		if use != nil {
 			use.close()
@@ -63,7 +64,7 @@ func (g *Guard) decided(ctx context.Context, c fusefs.Caller, op fusefs.Op, v ve
 		}
 		return g.refuse(c, op, true, d, syscall.EACCES)
 	case len(v.asked) > 0:
-		return g.ask(ctx, c, op, true, v.rule, v.asked...)
+		return g.ask(ctx, c, op, Request{Write: true, Rule: v.rule, Paths: v.asked, Content: v.content})
 	}
 	return 0
 }
@@ -74,6 +75,8 @@ type verdicts struct {
 	asked []string
 	rule  string // of the first asked name
 	bad   *refusal
+	// content is Request.Content.
+	content bool
 	// tracked is Config.Tracked. If nil, temporary names are in questions as they are.
 	tracked func(path string) bool
 }
@@ -129,16 +132,17 @@ func (v *verdicts) askedName(t fusefs.Target) string {
 }
 
 // ask requests a decision about names from the commander.
-func (g *Guard) ask(ctx context.Context, c fusefs.Caller, op fusefs.Op, write bool, rule string, paths ...string) syscall.Errno {
-	d := Denial{Path: paths[0], Code: CodeNotApproved, Rule: rule}
+func (g *Guard) ask(ctx context.Context, c fusefs.Caller, op fusefs.Op, r Request) syscall.Errno {
+	r.Agent, r.Op, r.Pid = g.cfg.Agent, string(op), c.Pid
+	d := Denial{Path: r.Paths[0], Code: CodeNotApproved, Rule: r.Rule}
 	if g.cfg.Asker != nil {
 		var v Verdict
 		var err error
 		e := fusefs.Wait(ctx, func() {
-			v, err = g.cfg.Asker.Ask(ctx, Request{Agent: g.cfg.Agent, Op: string(op), Rule: rule, Write: write, Paths: paths, Pid: c.Pid})
+			v, err = g.cfg.Asker.Ask(ctx, r)
 		})
 		if e != 0 {
-			return g.crowded(c, op, write, paths[0], e)
+			return g.crowded(c, op, r.Write, r.Paths[0], e)
 		}
 		if v.Allow && err == nil {
 			return 0
@@ -151,7 +155,7 @@ func (g *Guard) ask(ctx context.Context, c fusefs.Caller, op fusefs.Op, write bo
 			d.By, d.Reason = v.By, v.Reason
 		}
 	}
-	return g.refuse(c, op, write, d, syscall.EACCES)
+	return g.refuse(c, op, r.Write, d, syscall.EACCES)
 }
 
 // crowded returns the errno of an operation that must wait and cannot: the operation must be

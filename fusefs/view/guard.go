@@ -217,7 +217,7 @@ func (g *Guard) read(ctx context.Context, c fusefs.Caller, op fusefs.Op, path st
 	case d.Read == policy.Ask && !ask:
 		return g.refuse(c, op, false, Denial{Path: path, Code: CodeNotApproved, Rule: d.Rule}, syscall.EACCES)
 	case d.Read == policy.Ask:
-		return g.ask(ctx, c, op, false, d.Rule, path)
+		return g.ask(ctx, c, op, Request{Rule: d.Rule, Paths: []string{path}, Content: op == fusefs.OpOpenRead})
 	}
 	return g.refuse(c, op, false, Denial{Path: path, Code: CodeUndeclaredRead, Rule: d.Rule}, syscall.EACCES)
 }

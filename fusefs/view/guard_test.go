@@ -314,7 +314,7 @@ func TestAsk(t *testing.T) {
 	_, errno := g.Write(t.Context(), caller, fusefs.OpRename, file("k1"), file("k2"))
 	require.Zero(t, errno)
 	require.Equal(t, []Request{
-		{Agent: "a", Op: "open", Rule: `ask "k*"`, Paths: []string{"k1"}, Pid: 7},
+		{Agent: "a", Op: "open", Rule: `ask "k*"`, Paths: []string{"k1"}, Content: true, Pid: 7},
 		{Agent: "a", Op: "rename", Rule: `ask "k*"`, Write: true, Paths: []string{"k1", "k2"}, Pid: 7},
 	}, asked)
 	answer = errors.New("no")

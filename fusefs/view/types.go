@@ -151,7 +151,9 @@ type Request struct {
 	Rule      string // the rule that matches the first path
 	Write     bool
 	Paths     []string // in the view, at most 64
-	Pid       uint32   // the calling thread; 0 if it is not visible
+	// Content: the operation reads or writes what is in the one file of Paths, and changes nothing else.
+	Content bool
+	Pid     uint32 // the calling thread; 0 if it is not visible
 }
 
 // Verdict is the answer of an Asker. The zero value refuses.
