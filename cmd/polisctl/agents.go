@@ -92,7 +92,7 @@ func waitingText(p *page, agent string, w *api.Waiting) string {
 	}
 	text += "your answer to " + w.ID + ": " + firstLine(w.What, shownWhat)
 	if w.Open > 1 {
-		text += fmt.Sprintf(" (and %d more)", w.Open-1)
+		text += fmt.Sprintf(" (and %d more: polisctl approvals list)", w.Open-1)
 	}
 	return text + "; polisctl approvals show " + w.ID
 }
