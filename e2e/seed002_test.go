@@ -42,6 +42,52 @@ func TestSeed002_Pi1_UndeclaredReadsFail(t *testing.T) {
 	require.Contains(t, d.must("agents", "why", "alice"), string(api.CodeUndeclaredRead))
 }
 
+// TestADenialByRuleIsDistinctFromAMissingPermission in what people and agents see. The code is the same.
+func TestADenialByRuleIsDistinctFromAMissingPermission(t *testing.T) {
+	const role = "[roles.some]\nread = [\"src/**\", \"docs/**\", \"secret/**\"]\nwrite = [\"docs/**\", \"secret/**\"]\ndeny = [\"secret/**\"]\n"
+	d := startDaemon(t, options{config: role})
+	d.up()
+	d.add("alice", "--role", "some")
+	d.fails("alice", "cat secret/key.txt", "Permission denied")
+	d.fails("alice", "echo x >> secret/key.txt", "Permission denied")
+	d.fails("alice", "cat main.txt", "Permission denied")
+	d.fails("alice", "echo x >> src/a.txt", "Permission denied")
+	rule := `deny "secret/**"`
+	want := map[string]string{"open of secret/key.txt": "DENIED_READ: " + rule, "open-write of secret/key.txt": "DENIED_WRITE: " + rule,
+		"open of main.txt": "UNDECLARED_READ", "open-write of src/a.txt": "UNDECLARED_WRITE"}
+	why := d.must("agents", "why", "alice")
+	inside := d.sh("alice", "cat /run/polis/why")
+	for what, name := range want {
+		name, because, denied := strings.Cut(name, ": ")
+		require.Contains(t, why, strings.Replace(what, " of ", " ", 1)+": "+name+" (EACCES)")
+		require.Contains(t, inside, what+" was refused: "+name+" (EACCES)")
+		if denied {
+			require.Contains(t, why, "  because: "+because)
+			require.Contains(t, inside, "  because:   "+because)
+			require.Contains(t, why, "a rule of your policy denies")
+		}
+		d.eventually("the event of "+what, func() bool { return strings.Contains(d.must("events"), what+" was refused ("+want[what]+")") })
+	}
+	var out struct {
+		Why []api.WhyEntry `json:"why"`
+	}
+	decode(t, d.must("--json", "agents", "why", "alice"), &out)
+	for _, w := range out.Why {
+		code := api.CodeUndeclaredRead
+		if strings.Contains(w.Op, "write") {
+			code = api.CodeUndeclaredWrite
+		}
+		require.Equal(t, code, w.Code, "the code is stable")
+		if w.Path == "secret/key.txt" {
+			require.Equal(t, rule, w.Rule)
+			require.Equal(t, strings.Replace(string(code), "UNDECLARED", "DENIED", 1), w.Shown)
+		} else {
+			require.Empty(t, w.Shown)
+		}
+	}
+	require.Len(t, out.Why, 4)
+}
+
 func TestSeed002_Pi2_UndeclaredWritesFail(t *testing.T) {
 	d := startDaemon(t, options{config: seedRole})
 	project := d.up()

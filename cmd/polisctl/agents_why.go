@@ -57,7 +57,7 @@ func whyPage(p *page, name string, why []api.WhyEntry) {
 		p.line("agent %s was refused nothing", name)
 	}
 	for _, w := range why {
-		text := fmt.Sprintf("%s  %s %s: %s (%s)", w.Time.Local().Format(time.DateTime), w.Op, w.Path, w.Code, w.Errno)
+		text := fmt.Sprintf("%s  %s %s: %s (%s)", w.Time.Local().Format(time.DateTime), w.Op, w.Path, w.Name(), w.Errno)
 		if w.Count > 1 {
 			text += fmt.Sprintf(", %d times", w.Count)
 		}
@@ -72,6 +72,9 @@ func whyPage(p *page, name string, why []api.WhyEntry) {
 				held += fmt.Sprintf(", for %s at that time", span(w.Time.Sub(*w.Since)))
 			}
 			p.line("%s", held)
+		}
+		if w.Rule != "" && w.By == "" {
+			p.line("  because: %s", w.Rule)
 		}
 		if w.By != "" {
 			p.line("  %s", api.DeniedText(who(w.By), w.Path, w.Reason))

@@ -95,6 +95,9 @@ func conflictsPage(p *page, c api.Conflicts) {
 		rows = append(rows, []cell{{strings.Join(m.Branches, " with "), yellow}, {text: p.ago(m.Since)}, {text: fmt.Sprint(m.Total)}, what})
 	}
 	p.table("every branch merges", []string{"CONFLICT", "SINCE", "FILES", "PATHS"}, rows)
+	if slices.ContainsFunc(c.Merges, func(m api.ConflictMerge) bool { return m.Error == "" && m.Total > fewNamed }) {
+		p.line("polisctl -q conflicts lists the paths one by one")
+	}
 	p.line("")
 	rows, star := make([][]cell, 0, len(c.Paths)), false
 	for _, x := range c.Paths {
@@ -110,19 +113,21 @@ func conflictsPage(p *page, c api.Conflicts) {
 	}
 	p.table("no path is changed by two agents", []string{"PATH", "CHANGED BY", "LEASED BY", "AWAITED BY"}, rows)
 	if more := c.PathsTotal - len(c.Paths); more > 0 {
-		p.line("and %s more", api.Count(more, "path"))
+		p.line("and %s more: polisctl agents diff NAME --name-only lists all that an agent has changed", api.Count(more, "path"))
 	}
 	if star {
 		p.line("* in no commit yet")
 	}
 }
 
+// fewNamed is how many paths of a conflict are shown.
+const fewNamed = 3
+
 // named writes the first few of total paths.
 func named(paths []string, total int) string {
-	const few = 3
-	text := strings.Join(paths[:min(len(paths), few)], ", ")
-	if total > few {
-		text += fmt.Sprintf(", and %d more", total-few)
+	text := strings.Join(paths[:min(len(paths), fewNamed)], ", ")
+	if total > fewNamed {
+		text += fmt.Sprintf(", and %d more", total-fewNamed)
 	}
 	return text
 }

@@ -148,7 +148,7 @@ func (a *app) failPaths(e *api.Error) {
 	}
 	for i, p := range paths {
 		if i == maxPaths {
-			fmt.Fprintf(a.stderr, "  and %d more\n", len(paths)-i)
+			fmt.Fprintf(a.stderr, "  and %d more: the same command with --json lists all\n", len(paths)-i)
 			return
 		}
 		if text := fmt.Sprint(p); !strings.Contains(e.Message, text) {

@@ -233,7 +233,7 @@ func (h *remoteHelper) missing(ctx context.Context, lines []string) error {
 		}
 	}
 	return api.Errorf(api.CodeUndeclaredRead, "your reading rules withhold %s", what).
-		WithHint("name the paths that you may read (git log -p -- PATH, git diff -- PATH); a merge that renames files is done with git -c merge.renames=false merge")
+		WithHint("name the paths that you may read (git log -p -- PATH, git diff -- PATH); a merge that renames files is done with git -c merge.renames=false merge; /run/polis/why lists what was withheld")
 }
 
 func revParse(ctx context.Context, name string) (string, error) {

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -99,14 +101,15 @@ the agent's view is found, too. The exit status is 1 if something is damaged or 
 			if err != nil {
 				return err
 			}
-			return a.snapshotChecked(v)
+			return a.snapshotChecked(v, against)
 		})
 	}
 	return cmd
 }
 
-// snapshotChecked shows the result of a verification, and returns what is wrong.
-func (a *app) snapshotChecked(v api.SnapshotCheck) error {
+// snapshotChecked shows the result of a verification, and returns what is wrong. against is the agent that was named, if
+// one was.
+func (a *app) snapshotChecked(v api.SnapshotCheck, against string) error {
 	v.Damaged = list(v.Damaged)
 	names := v.Damaged
 	for _, c := range v.Changes {
@@ -126,7 +129,7 @@ func (a *app) snapshotChecked(v api.SnapshotCheck) error {
 			p.line("%s %s", letter(c.How), c.Path)
 		}
 		if more := v.Changed - len(v.Changes); more > 0 {
-			p.line("and %d more", more)
+			p.line("and %d more: %s", more, allDiffer(v.ID, against))
 		}
 	}})
 	switch {
@@ -135,9 +138,21 @@ func (a *app) snapshotChecked(v api.SnapshotCheck) error {
 	case !v.Intact:
 		return api.Errorf(api.CodeSnapshotCorrupt, "snapshot %s is damaged", v.ID)
 	case v.Changed > 0:
-		return api.Errorf(api.CodeSnapshotDiffers, "%s of agent %s differ from snapshot %s", api.Count(v.Changed, "path"), v.Against, v.ID).WithHint("polisctl snapshot diff %s", v.ID)
+		differs := api.Errorf(api.CodeSnapshotDiffers, "%s of agent %s differ from snapshot %s", api.Count(v.Changed, "path"), v.Against, v.ID)
+		if against != "" {
+			return differs.WithHint("polisctl checkpoint %s, then polisctl snapshot diff %s ID with its ID", against, v.ID)
+		}
+		return differs.WithHint("polisctl snapshot diff %s", v.ID)
 	}
 	return nil
+}
+
+// allDiffer is the way to all paths that differ from a snapshot. against is another agent than its own; "" is that.
+func allDiffer(id, against string) string {
+	if against != "" {
+		return fmt.Sprintf("polisctl checkpoint %s makes a checkpoint LATER, and polisctl snapshot diff %s LATER lists all", against, id)
+	}
+	return fmt.Sprintf("polisctl snapshot diff %s lists all", id)
 }
 
 func (a *app) snapshotRestoreCmd() *cobra.Command {
@@ -169,14 +184,15 @@ change, nothing is changed.`,
 			if err != nil {
 				return err
 			}
-			return a.show(restoredView(r, req.DryRun, "polisctl snapshot restore "+r.Before))
+			return a.show(restoredView(r, req.DryRun, "polisctl snapshot restore "+r.Before, "polisctl snapshot diff "))
 		})
 	}
 	return cmd
 }
 
-// restoredView shows what a restore has changed, or would change.
-func restoredView(r api.SnapshotRestored, dry bool, undo string) view {
+// restoredView shows what a restore has changed, or would change. diff is the beginning of the command that lists what
+// differs from a snapshot.
+func restoredView(r api.SnapshotRestored, dry bool, undo, diff string) view {
 	r.Paths = list(r.Paths)
 	return view{json: r, names: r.Paths, human: func(p *page) {
 		switch {
@@ -192,7 +208,7 @@ func restoredView(r api.SnapshotRestored, dry bool, undo string) view {
 			p.line("  %s", path)
 		}
 		if more := r.Changed - len(r.Paths); more > 0 {
-			p.line("  and %d more", more)
+			p.line("  and %d more: %s%s lists all", more, diff, cmp.Or(r.Before, r.ID))
 		}
 		for _, m := range r.Refs {
 			p.line("  %s from %s to %s", m.Ref, refValue(m.From), refValue(m.To))

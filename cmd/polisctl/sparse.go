@@ -21,7 +21,7 @@ func showSparse(p *page, g api.Agent) {
 		text = strings.Join(dirs[:min(len(dirs), maxSparse)], ", ")
 	}
 	if more := len(dirs) - maxSparse; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
+		text += fmt.Sprintf(" and %d more (polisctl --json agents list has all)", more)
 	}
 	p.line("  sparse      %s", text)
 }

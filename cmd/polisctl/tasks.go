@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"regexp"
 	"slices"
 	"time"
 
@@ -44,8 +45,17 @@ func tasksPage(p *page, tasks []api.Task) {
 		rows = append(rows, withModels(models, t.Models, []cell{{text: t.ID}, {text: t.Time.Local().Format(time.DateTime)}, {text: took}, result, {text: firstLine(t.Prompt, 80)}}))
 	}
 	p.table("no tasks", modelHeads(models, "ID", "TIME", "TOOK", "RESULT", "PROMPT"), rows)
+	for _, t := range tasks {
+		if t.Via == "" && cutText.MatchString(t.Result) {
+			p.line("all that a result names: polisctl tasks show ID")
+			break
+		}
+	}
 	waitsPage(p, tasks)
 }
+
+// cutText matches what names the first of several things.
+var cutText = regexp.MustCompile(` and [0-9]+ more$`)
 
 // firstLine is the first line of a text, cut to so many characters.
 func firstLine(text string, most int) string { return agenttext.FirstLine(text, most) }

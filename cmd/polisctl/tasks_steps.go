@@ -24,7 +24,7 @@ func stepsText(p *page, t api.Task) {
 		p.line("")
 	}
 	if more := t.StepCount - len(steps); len(steps) > 0 && more > 1 {
-		p.line("  %s before", api.Count(more, "step"))
+		p.line("  %s before: polisctl --json tasks show %s has the last %d", api.Count(more, "step"), t.ID, len(t.Steps))
 	}
 	for _, st := range steps {
 		p.line("  %s %-8s %s", st.Time.Local().Format(time.TimeOnly), string(st.Kind), firstLine(st.Text, 200))

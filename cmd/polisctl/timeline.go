@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -46,6 +47,9 @@ column then has the reason.`,
 						rows = append(rows, []cell{{text: s.ID}, {text: p.ago(s.Time)}, {text: whyOf(s)}, {text: api.Shorten(s.Note, 30)}, {text: changedIn(s)}})
 					}
 					p.table(whose(name)+" has no checkpoints", []string{"ID", "SINCE", "WHY", "NOTE", "CHANGED"}, rows)
+					if slices.ContainsFunc(all, func(s api.Snapshot) bool { return s.Whole == "" && s.ChangedCount > fewChanged }) {
+						p.line("all paths: polisctl diff%s --from ID --to LATER", strings.TrimRight(" "+name, " "))
+					}
 				}})
 			})
 		},
@@ -69,17 +73,19 @@ func whyOf(s api.Snapshot) string {
 	return s.Why
 }
 
+// fewChanged is how many paths of a checkpoint are shown.
+const fewChanged = 3
+
 // changedIn is what a checkpoint has that the one before did not.
 func changedIn(s api.Snapshot) string {
-	const few = 3
 	switch {
 	case s.Whole != "":
 		return "all was read: " + s.Whole
 	case s.ChangedCount == 0:
 		return "-"
 	}
-	text := strings.Join(s.Changed[:min(few, len(s.Changed))], " ")
-	if more := s.ChangedCount - few; more > 0 {
+	text := strings.Join(s.Changed[:min(fewChanged, len(s.Changed))], " ")
+	if more := s.ChangedCount - fewChanged; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text
@@ -158,9 +164,9 @@ seconds, and undo the last 50 of its rewinds.`,
 		}
 		return a.callTimeline(cmd, args, longCall, func(ctx context.Context, name string, c timelineCalls) error {
 			req.Paths = args
-			undo := "polisctl rewind --to "
+			undo, diff := "polisctl rewind --to ", "polisctl diff --from "
 			if name != "" {
-				req.Paths, undo = args[1:], "polisctl rewind "+name+" --to "
+				req.Paths, undo, diff = args[1:], "polisctl rewind "+name+" --to ", "polisctl diff "+name+" --from "
 			}
 			if req.Branch {
 				if len(req.Paths) > 0 {
@@ -175,7 +181,7 @@ seconds, and undo the last 50 of its rewinds.`,
 			if err != nil {
 				return err
 			}
-			return a.show(restoredView(r, req.DryRun, undo+r.Before))
+			return a.show(restoredView(r, req.DryRun, undo+r.Before, diff))
 		})
 	}
 	return cmd

@@ -79,11 +79,11 @@ func (m *Manager) leftRunning(a *Agent) {
 		}
 	}
 	m.Events.Publish(api.Event{Type: api.EventLeftovers, Agent: a.Name(), Data: map[string]any{"leftovers": left.Leftovers, "do": what},
-		Message: fmt.Sprintf("the command of agent %s left running: %s; %s", a.Name(), leftoverText(left.Leftovers), text)})
+		Message: fmt.Sprintf("the command of agent %s left running: %s; %s", a.Name(), leftoverText(a.Name(), left.Leftovers), text)})
 }
 
 // leftoverText names processes with their memory and ports.
-func leftoverText(left []api.Leftover) string {
+func leftoverText(agent string, left []api.Leftover) string {
 	const shown = 3
 	var out []string
 	for _, l := range left[:min(len(left), shown)] {
@@ -94,7 +94,7 @@ func leftoverText(left []api.Leftover) string {
 		out = append(out, text+")")
 	}
 	if n := len(left) - shown; n > 0 {
-		out = append(out, fmt.Sprintf("%d more", n))
+		out = append(out, fmt.Sprintf("%d more (polisctl agents leftovers %s)", n, agent))
 	}
 	return strings.Join(out, ", ")
 }

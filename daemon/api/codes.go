@@ -76,8 +76,8 @@ func Codes() []CodeInfo {
 		{CodeCommandNotFound, groupHost, "The sandbox has no such command.", "Install it on the host, or mount it with sandbox.extra_mounts."},
 
 		{CodePathTraversal, groupFiles, "A path leads out of the worktree.", "Use a path inside it."},
-		{CodeUndeclaredRead, groupFiles, "The agent's rules do not let it read the path (EACCES).", "polisctl agents policy NAME shows the rules."},
-		{CodeUndeclaredWrite, groupFiles, "The agent's rules do not let it change the path (EACCES); of a merge: the branch changes such paths, which the details name.", "polisctl agents policy NAME shows the rules."},
+		{CodeUndeclaredRead, groupFiles, "The agent's rules do not let it read the path (EACCES). It is shown as DENIED_READ if a rule denies the path, and as UNDECLARED_READ if none permits it.", "polisctl agents policy NAME shows the rules."},
+		{CodeUndeclaredWrite, groupFiles, "The agent's rules do not let it change the path (EACCES); of a merge: the branch changes such paths, which the details name. A call is shown as DENIED_WRITE if a rule denies the path.", "polisctl agents policy NAME shows the rules."},
 		{CodeHidden, groupFiles, "The path is hidden from the agent, which gets ENOENT.", "polisctl agents policy NAME shows the rules."},
 		{CodeNotApproved, groupFiles, "The path, remote, connection or lock needs an approval, which was denied or did not arrive (EACCES).", "Request the approval again, or change the rules."},
 		{CodeFileLocked, groupFiles, "Another agent has the path locked (EBUSY); the details name it.", "Wait (polisctl wait), or work on something else."},

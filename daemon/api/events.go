@@ -124,6 +124,8 @@ const (
 	// An agent was refused something: `op`, `path` (a path, a name, an address or a system call),
 	// `program` and `pid` where known, and `hint`; `count` if the event stands for several refusals, with `first`, the
 	// time of the first, and `others`, what they have in common, if they are not all of `path`;
+	// `rule` is what decided, and `shown` is DENIED_READ or DENIED_WRITE if that is a rule that denies the path
+	// (`code` is then UNDECLARED_READ or UNDECLARED_WRITE, as where no rule permits it);
 	// `probe` if many programs try the call at every start and continue without it: the programs of
 	// polis show it only on request. If a question was denied, `by` is the person or the list of the rule, and `reason`
 	// what was answered.

@@ -1,13 +1,21 @@
 package api
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // WhyEntry explains one refusal in words.
 type WhyEntry struct {
-	Time   time.Time  `json:"time"`
-	Op     string     `json:"op"`
-	Path   string     `json:"path"` // see EncodePath
-	Code   Code       `json:"code"`
+	Time time.Time `json:"time"`
+	Op   string    `json:"op"`
+	Path string    `json:"path"` // see EncodePath
+	Code Code      `json:"code"`
+	// Shown is the name of the refusal for people, if it is not Code: DENIED_READ or DENIED_WRITE if a rule denies the
+	// path. Code is then also that of a path which no rule permits.
+	Shown string `json:"shown,omitempty"`
+	// Rule is the rule that refused, such as `deny "secrets/**"`, or what else decided.
+	Rule   string     `json:"rule,omitempty"`
 	Errno  string     `json:"errno"`
 	Holder string     `json:"holder,omitempty"`
 	Since  *time.Time `json:"since,omitempty"`
@@ -24,6 +32,9 @@ type WhyEntry struct {
 	// Probe: many programs try it at every start, and do without.
 	Probe bool `json:"probe,omitempty"`
 }
+
+// Name is Shown, or Code.
+func (w WhyEntry) Name() string { return cmp.Or(w.Shown, string(w.Code)) }
 
 // DeniedText is a denial in one sentence: "ann denied bash make deploy: not today".
 func DeniedText(by, what, reason string) string {

@@ -85,7 +85,7 @@ func (s *Shim) recordHidden(d view.Denial) {
 func (s *Shim) reportDenial(r tally.Report) {
 	ev := s.denialEvent(r.Denial)
 	if r.Others != "" {
-		ev.Message = fmt.Sprintf("agent %s: %s of %s and others %s was refused (%s), %d times", s.Spec.Agent, r.Op, api.PrintPath(r.Path), api.PrintPath(r.Others), r.Code, r.Count)
+		ev.Message = fmt.Sprintf("agent %s: %s of %s and others %s was refused (%s), %d times", s.Spec.Agent, r.Op, api.PrintPath(r.Path), api.PrintPath(r.Others), because(r.Denial), r.Count)
 		ev.Data["others"] = api.EncodePath(r.Others)
 	}
 	s.events.Publish(ev)
@@ -98,8 +98,14 @@ func (s *Shim) denialEvent(d view.Denial) api.Event {
 		typ = api.EventLockConflict
 	}
 	ev := api.Event{Type: typ, Agent: s.Spec.Agent, Time: d.Time, Code: api.Code(d.Code),
-		Message: fmt.Sprintf("agent %s: %s of %s was refused (%s)", s.Spec.Agent, d.Op, api.PrintPath(d.Path), d.Code),
+		Message: fmt.Sprintf("agent %s: %s of %s was refused (%s)", s.Spec.Agent, d.Op, api.PrintPath(d.Path), because(d)),
 		Data:    map[string]any{"op": d.Op, "path": api.EncodePath(d.Path), "holder": d.Holder, "pid": d.Pid, "program": d.Program, "hint": d.Hint}}
+	if d.Rule != "" {
+		ev.Data["rule"] = d.Rule
+	}
+	if name := d.Shown(); name != d.Code {
+		ev.Data["shown"] = name
+	}
 	if d.By != "" {
 		ev.Message = fmt.Sprintf("agent %s: %s (%s)", s.Spec.Agent, api.DeniedText(d.By, api.PrintPath(d.Path), d.Reason), d.Code)
 		ev.Data["by"], ev.Data["reason"] = d.By, d.Reason
@@ -112,6 +118,14 @@ func (s *Shim) denialEvent(d view.Denial) api.Event {
 		}
 	}
 	return ev
+}
+
+// because is the name of a refusal, and the rule if one denies the path.
+func because(d view.Denial) string {
+	if name := d.Shown(); name != d.Code {
+		return name + ": " + d.Rule
+	}
+	return d.Code
 }
 
 // omitTime is how long events of questions that are left out are counted before that is reported.

@@ -22,6 +22,7 @@ import (
 	"polis/daemon/layout"
 	"polis/daemon/setting"
 	"polis/daemon/shim/wire"
+	"polis/fusefs/policy"
 	"polis/fusefs/view"
 )
 
@@ -248,6 +249,10 @@ func (s *Shim) withheld(id, path string) {
 	if path == "" {
 		path = ".git/objects/" + id[:2] + "/" + id[2:]
 	}
-	s.denied(view.Denial{Time: time.Now(), Op: "read from git's history", Path: path, Code: view.CodeUndeclaredRead, Errno: "EACCES",
+	var rule string
+	if d := s.views.guard.Policy().DecideThrough(path, false); d.Read == policy.Deny {
+		rule = d.Rule
+	}
+	s.denied(view.Denial{Time: time.Now(), Op: "read from git's history", Path: path, Code: view.CodeUndeclaredRead, Errno: "EACCES", Rule: rule,
 		Hint: "the agent's rules withhold this file, and so its content in all commits"})
 }

@@ -190,7 +190,7 @@ func (s *Shim) noteDenied(d view.Denial) {
 		if d.By != "" {
 			return api.DeniedText(d.By, d.Path, d.Reason)
 		}
-		text := fmt.Sprintf("%s of %s (%s", d.Op, d.Path, d.Code)
+		text := fmt.Sprintf("%s of %s (%s", d.Op, d.Path, because(d))
 		if d.Holder != "" {
 			text += ", held by " + d.Holder
 		}

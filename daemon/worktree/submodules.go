@@ -45,7 +45,7 @@ func (w *Workspace) SubmoduleNotice(ctx context.Context, agent string, withheld 
 	}
 	more := ""
 	if n := len(paths) - len(shown); n > 0 {
-		more = fmt.Sprintf(" and %d more", n)
+		more = fmt.Sprintf(" and %d more; git submodule status lists all", n)
 	}
 	text := fmt.Sprintf("the project has %s (%s%s) whose directories are empty in ", api.Count(len(paths), "submodule"), strings.Join(shown, ", "), more)
 	const brings = ": git submodule update --init --recursive in the project brings them to agents that start after it; "

@@ -77,7 +77,11 @@ func lockedHint(d Denial, until string) string {
 
 // hint returns what the user can do next.
 func hint(d Denial) string {
-	switch d.Code {
+	switch d.Shown() {
+	case ShownDeniedRead:
+		return "a rule of your policy denies reading this path; work with other paths, or ask the administrator to change the rule"
+	case ShownDeniedWrite:
+		return "a rule of your policy denies changing this path; work in other paths, or ask the administrator to change the rule"
 	case CodeFileLocked:
 		return lockedHint(d, "")
 	case CodeLockdUnavailable:

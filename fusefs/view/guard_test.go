@@ -541,3 +541,20 @@ func TestAFloodOfRefusalsDisplacesItselfInWhy(t *testing.T) {
 	require.Contains(t, string(w.Text()), "open of secret/key was refused: UNDECLARED_READ (EACCES), 2 times\n  since:     12:02:10\n")
 	require.Len(t, w.classes, 3)
 }
+
+// A rule that denies is shown as such; the codes do not change.
+func TestDenialsByRuleHaveTheirOwnName(t *testing.T) {
+	rules := policy.Rules{Read: []string{"r"}, Write: []string{"w", "w/deny"}, Deny: []string{"w/deny"}}
+	for path, want := range map[string][2]string{"w/deny/x": {ShownDeniedRead, ShownDeniedWrite}, "u/x": {CodeUndeclaredRead, CodeUndeclaredWrite}, "r/x": {"", CodeUndeclaredWrite}} {
+		g := newGuard(t, rules)
+		_ = g.Read(t.Context(), caller, fusefs.OpOpenRead, path)
+		_, _ = g.Write(t.Context(), caller, fusefs.OpOpenWrite, file(path))
+		var shown []string
+		for _, d := range g.denials {
+			require.Contains(t, []string{CodeUndeclaredRead, CodeUndeclaredWrite}, d.Code)
+			require.Equal(t, d.Shown() != d.Code, strings.Contains(d.Hint, "denies"), d.Hint)
+			shown = append(shown, d.Shown())
+		}
+		require.Equal(t, strings.Fields(want[0]+" "+want[1]), shown, path)
+	}
+}

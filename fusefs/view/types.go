@@ -90,6 +90,12 @@ const (
 	CodeReadOnly         = "READ_ONLY"
 )
 
+// What people are shown instead of a code; see Denial.Shown.
+const (
+	ShownDeniedRead  = "DENIED_READ"
+	ShownDeniedWrite = "DENIED_WRITE"
+)
+
 // MaxPath is the longest path, in bytes, at which a name may be made and that has a lease of its
 // own: PATH_MAX, the limit of git and most programs.
 const MaxPath = 4096
@@ -118,6 +124,21 @@ type Denial struct {
 	Foreign bool `json:"-"`
 	// Within is what Path is in, if it is no path of files.
 	Within string `json:"-"`
+}
+
+// Shown is the name of the refusal for people: DENIED_READ or DENIED_WRITE if a rule denies the path, where Code is
+// also that of a path which no rule permits.
+func (d Denial) Shown() string {
+	if !strings.HasPrefix(d.Rule, "deny ") {
+		return d.Code
+	}
+	switch d.Code {
+	case CodeUndeclaredRead:
+		return ShownDeniedRead
+	case CodeUndeclaredWrite:
+		return ShownDeniedWrite
+	}
+	return d.Code
 }
 
 // Class is what refusals have in common that differ only in the last part of what was asked for.

@@ -124,7 +124,7 @@ func (w *Why) Text() []byte {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
-		fmt.Fprintf(&b, "%s  %s of %s was refused: %s (%s)", d.Time.Format(time.TimeOnly), d.Op, printable(d.Path), d.Code, d.Errno)
+		fmt.Fprintf(&b, "%s  %s of %s was refused: %s (%s)", d.Time.Format(time.TimeOnly), d.Op, printable(d.Path), d.Shown(), d.Errno)
 		if d.Count > 1 {
 			fmt.Fprintf(&b, ", %d times", d.Count)
 		}

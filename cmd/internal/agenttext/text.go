@@ -51,7 +51,7 @@ func Waited(w *api.Waiting, now time.Time, most int) string {
 	}
 	text := fmt.Sprintf("has waited %s for your answer to %s: %s", ago, w.ID, FirstLine(w.What, most))
 	if w.Open > 1 {
-		text += fmt.Sprintf(" (and %d more)", w.Open-1)
+		text += fmt.Sprintf(" (and %d more: polisctl approvals list)", w.Open-1)
 	}
 	return text
 }

@@ -63,8 +63,8 @@ func (t tools) why(ctx context.Context, _ *mcp.CallToolRequest, _ noIn) (*mcp.Ca
 	}
 	var b strings.Builder
 	for _, w := range all {
-		fmt.Fprintf(&b, "%s %s %q: %s (%s)", w.Time.Format(time.TimeOnly), w.Op, w.Path, w.Code, w.Errno)
-		for _, part := range []struct{ name, text string }{{"holder", w.Holder}, {"hint", w.Hint}} {
+		fmt.Fprintf(&b, "%s %s %q: %s (%s)", w.Time.Format(time.TimeOnly), w.Op, w.Path, w.Name(), w.Errno)
+		for _, part := range []struct{ name, text string }{{"holder", w.Holder}, {"rule", w.Rule}, {"hint", w.Hint}} {
 			if part.text != "" {
 				fmt.Fprintf(&b, "; %s: %s", part.name, part.text)
 			}

@@ -223,7 +223,7 @@ func (m *Model) about(g api.Agent) []string {
 	for _, l := range m.leases[g.Name] {
 		leases = append(leases, l.Path)
 	}
-	out := []string{first, "branch  " + branch, "ports   " + list(ports), "leases  " + list(leases)}
+	out := []string{first, "branch  " + branch, "ports   " + list(ports, "polisctl ports list"), "leases  " + list(leases, "polisctl locks")}
 	for i, line := range m.output[g.Name] {
 		label := "        "
 		if i == 0 {
@@ -258,11 +258,11 @@ func external(g api.Agent) []string {
 	return out
 }
 
-// list says at most eight things by name.
-func list(all []string) string {
+// list names at most eight things; more is the command that lists all.
+func list(all []string, more string) string {
 	const most = 8
 	if len(all) > most {
-		return strings.Join(all[:most], ", ") + fmt.Sprintf(" and %d more", len(all)-most)
+		return strings.Join(all[:most], ", ") + fmt.Sprintf(" and %d more: %s", len(all)-most, more)
 	}
 	return dash(strings.Join(all, ", "))
 }
