@@ -210,7 +210,7 @@ func (r *realRun) meetsRefusals(seen *seenAgent) {
 		shellStep("echo more > more.txt && git add -A && git commit -qm 'more of "+r.name+"'"),
 	)
 	args := []string{"run", "--detach", "--model", r.other, r.name, "--", "- change main.txt\n- make key.pem"}
-	if r.goOn {
+	if r.realAgent.goOn {
 		args = slices.Insert(args, 2, "--continue")
 	}
 	r.must(args...)
@@ -227,7 +227,7 @@ func (r *realRun) meetsRefusals(seen *seenAgent) {
 	require.NoFileExists(t, filepath.Join(r.project, "key.pem"))
 	require.Equal(t, "more\n", readFile(filepath.Join(r.project, "more.txt")))
 	require.Equal(t, path.Base(r.other), r.model.used(), "the model it was run with")
-	if r.goOn {
+	if r.realAgent.goOn {
 		require.Positive(t, r.model.earlier(), "the session it continued with")
 	}
 	seen.locked, seen.denied = results[1], results[2]
