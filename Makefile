@@ -91,7 +91,7 @@ e2e-agents: build ## real agents from npm against a stand-in for their model ser
 	dir=$$(mktemp -d /tmp/polis-agents-XXXXXX) && trap 'rm -rf "$$dir"' EXIT && chmod 755 "$$dir" && \
 	npm install --prefix "$$dir" --no-audit --no-fund $(AGENTS:%=%@latest) $(NODE22) && chmod -R a+rX "$$dir" && \
 	POLIS_AGENTS=$$dir POLIS_AGENTS_DOC=$(CURDIR)/docs/agents.md POLIS_BIN=$(CURDIR)/$(BIN) \
-	  $(GO) test -tags '$(TAGS) agents' -count=1 -timeout 40m -v -run '^TestReal(Agents|AgentsThroughTheGateway|Hooks|ACP|Week)$$' ./e2e
+	  $(GO) test -tags '$(TAGS) agents' -count=1 -timeout 40m -v -run '^TestReal(Agents|AgentsThroughTheGateway|Hooks|ACP|Said|Week)$$' ./e2e
 
 .PHONY: test-fresh fresh-demo fresh-programs
 test-fresh: fresh-demo fresh-programs ## the demonstration and some of e2e as on a machine where nothing of polis ever was

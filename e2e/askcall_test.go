@@ -57,7 +57,7 @@ func (d *daemon) toolScript(steps string) string {
 // TestOneEditIsOneQuestion: a person approves the edit of a program, as Claude Code makes one, and gets no question about its
 // system calls, up to the commit and the merge. The record says which answer it was.
 func TestOneEditIsOneQuestion(t *testing.T) {
-	d := askBed(t, "auto")
+	d := askBed(t)
 	questions, printed := d.tools("alice", `
 		before("Edit", os.path.abspath("deploy/prod.txt"))
 		text = open("deploy/prod.txt").read()
@@ -82,7 +82,7 @@ func TestOneEditIsOneQuestion(t *testing.T) {
 // TestTheAnswerToACallCoversThatCallOnly: everything else that an agent's program does opens a question, with the file of the
 // call too.
 func TestTheAnswerToACallCoversThatCallOnly(t *testing.T) {
-	d := askBed(t, "auto")
+	d := askBed(t)
 	project := d.path("ws", "project")
 	require.NoError(t, os.MkdirAll(project+"/plain", 0o755))
 	require.NoError(t, os.Symlink("/", project+"/outside"))
@@ -153,7 +153,7 @@ func TestTheAnswerToACallCoversThatCallOnly(t *testing.T) {
 // TestTheAnswerToACallIsWeakerThanEveryNo: a denial of the next call, a rule that denies, and a person's own command, which
 // opens no question. What a task leaves running has nothing of the answers that the task got.
 func TestTheAnswerToACallIsWeakerThanEveryNo(t *testing.T) {
-	d := askBed(t, "auto")
+	d := askBed(t)
 	done := d.working("alice", d.toolScript(`
 		before("Edit", "deploy/prod.txt")
 		edit("deploy/prod.txt", "one")

@@ -1,11 +1,14 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -52,10 +55,11 @@ func TestGuide(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "claude"), []byte(claudeOfTheGuide), 0o755))
 		d := startDaemon(t, o)
 		repo := d.path("own")
+		tools := d.guideTools()
 		run := func(script string) {
-			cmd := exec.CommandContext(t.Context(), "bash", "-ec", script)
+			cmd := exec.CommandContext(t.Context(), "bash", "-ec", d.hereInTheTest(script))
 			cmd.Dir = repo
-			cmd.Env = append(os.Environ(), "PATH="+d.bin+":"+os.Getenv("PATH"), "POLIS_SOCKET="+d.path("run", "polisd.sock"), "HOME="+d.dir)
+			cmd.Env = append(os.Environ(), "PATH="+tools+":"+d.bin+":"+os.Getenv("PATH"), "POLIS_SOCKET="+d.path("run", "polisd.sock"), "HOME="+d.dir)
 			out, err := cmd.CombinedOutput()
 			require.NoError(t, err, "%s\n%s\n%s", script, out, d.log())
 		}
@@ -64,10 +68,43 @@ func TestGuide(t *testing.T) {
 		if page != "quickstart.md" {
 			run("polisctl up")
 		}
+		if page == "without-systemd.md" { // it starts polisd itself
+			d.stop()
+			t.Cleanup(d.stopOther)
+		}
 		for _, s := range scripts {
 			run(s)
 		}
 	})
+}
+
+// guideTools makes the programs that pages run and that are others in the test: sudo, of root, and polisd, with
+// the configuration of the test. It returns their directory.
+func (d *daemon) guideTools() string {
+	d.t.Helper()
+	dir := d.path("tools")
+	require.NoError(d.t, os.Mkdir(dir, 0o755))
+	for name, command := range map[string]string{"sudo": `"$@"`, "polisd": fmt.Sprintf(`%s --config %s "$@"`, filepath.Join(d.bin, "polisd"), d.path("polisd.toml"))} {
+		require.NoError(d.t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\nexec "+command+"\n"), 0o755))
+	}
+	return dir
+}
+
+// hereInTheTest replaces the files of polisd in a script of a page by those of the test's polisd.
+func (d *daemon) hereInTheTest(script string) string {
+	return strings.NewReplacer("/run/polis/polisd.lock", d.path("run", "polisd.lock"), "/var/log/polisd.log", d.path("polisd.log")).Replace(script)
+}
+
+// stopOther stops a polisd of the test's configuration that the test did not start as its child.
+func (d *daemon) stopOther() {
+	lock := d.path("run", "polisd.lock")
+	if free(d.t, lock) {
+		return
+	}
+	pid, err := strconv.Atoi(strings.SplitN(readFile(lock), "\n", 2)[0])
+	require.NoError(d.t, err)
+	require.NoError(d.t, syscall.Kill(pid, syscall.SIGTERM))
+	d.eventually("polisd to end", func() bool { return free(d.t, lock) })
 }
 
 // TestLinksOfThePages: every relative link in the documentation leads to a file.

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// listen has the model tell later whether a request had a word, from now on.
+// listen has the model tell later by heardOf whether a request had a word, from now on.
 func (m *model) listen(word string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -17,7 +17,7 @@ func (m *model) listen(word string) {
 	m.words[word] = false
 }
 
-func (m *model) heard(word string) bool {
+func (m *model) heardOf(word string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.words[word]

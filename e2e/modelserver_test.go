@@ -24,16 +24,17 @@ import (
 // It holds no conversation: which step is next follows from how many results of tools
 // a request has, so a request that is sent again gets the same answer.
 type model struct {
-	mu     sync.Mutex
-	script []step
-	before int           // results that the conversation had before the script; -1: the next request says it
-	first  time.Time     // when the script was first asked for
-	asked  []string      // paths and tools, to say what an agent wanted if it fails
-	calls  []string      // the tools of the script's steps
-	name   string        // the model that the script was asked of
-	seen   []string      // what the last request has of results
-	polis  bool          // a request has the text of polis for models
-	thinks time.Duration // before each answer
+	mu      sync.Mutex
+	script  []step
+	before  int           // results that the conversation had before the script; -1: the next request says it
+	first   time.Time     // when the script was first asked for
+	asked   []string      // paths and tools, to say what an agent wanted if it fails
+	calls   []string      // the tools of the script's steps
+	name    string        // the model that the script was asked of
+	seen    []string      // what the last request has of results
+	polis   bool          // a request has the text of polis for models
+	longest string        // the request with the longest conversation
+	thinks  time.Duration // before each answer
 	// answers were reported with tokens, keys are those that requests had.
 	answers int64
 	keys    []string
@@ -139,6 +140,13 @@ func (m *model) knowsPolis() bool {
 	return m.polis
 }
 
+// heard is the request with the longest conversation.
+func (m *model) heard() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.longest
+}
+
 // log is what was asked.
 func (m *model) log() string {
 	m.mu.Lock()
@@ -156,6 +164,11 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		m.mu.Unlock()
 	}
 	m.listenTo(string(body))
+	m.mu.Lock()
+	if len(body) > len(m.longest) {
+		m.longest = string(body)
+	}
+	m.mu.Unlock()
 	for _, f := range families {
 		if strings.HasSuffix(r.URL.Path, f.suffix) {
 			a := f.read(body)

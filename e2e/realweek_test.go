@@ -203,9 +203,9 @@ func (r *realRun) spokenTo() string {
 	r.waits("begun")
 	var said api.SayResponse
 	require.NoError(r.t, json.Unmarshal([]byte(r.must("--json", "say", r.name, "use the word MARZIPAN")), &said))
-	require.False(r.t, r.model.heard("MARZIPAN"))
+	require.False(r.t, r.model.heardOf("MARZIPAN"))
 	r.sh(r.name, "touch ~/go")
-	r.late("its model has the text", func() bool { return r.model.heard("MARZIPAN") })
+	r.late("its model has the text", func() bool { return r.model.heardOf("MARZIPAN") })
 	r.late("the work is merged", func() bool { return r.taskRecord(task.ID).Outcome == api.OutcomeMerged })
 	r.ready()
 	if r.taskRecord(said.Task.ID).Said.To == task.ID {
@@ -224,7 +224,7 @@ func (r *realRun) repairsItsCheck() string {
 	r.model.play(shellStep("git rm -q bad.txt && git commit -qm repaired"))
 	r.must("queue", "rework", r.name, "--same")
 	r.merged()
-	require.True(r.t, r.model.heard("| WALNUT"), "its model has what the check printed\n%s", r.model.log())
+	require.True(r.t, r.model.heardOf("| WALNUT"), "its model has what the check printed\n%s", r.model.log())
 	require.NotContains(r.t, git(r.t, r.project, "ls-files"), "bad.txt")
 	return "its model has the output; merged"
 }

@@ -29,8 +29,8 @@ configuration for agents whose role has [roles.NAME.tools]; see docs/approvals.m
 On every failure the exit status is 2, which stops the tool.
 
 With --said, instead, note that the call has ended, and print what a person has said to
-the agent by polisctl say, as PostToolUse of Claude Code wants it; nothing if there is
-nothing, or on a failure.`,
+the agent by polisctl say, as PostToolUse of Claude Code, Codex and Qwen Code wants it;
+nothing if there is nothing, or on a failure.`,
 		Args:              takes(1, 1, "the name of a program"),
 		ValidArgsFunction: completeWords(strings.Split(hook.Names(), ", ")...),
 		RunE: func(cmd *cobra.Command, args []string) error {

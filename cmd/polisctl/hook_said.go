@@ -16,7 +16,7 @@ import (
 func (a *app) hookSaid(cmd *cobra.Command, name string) error {
 	program, ok := hook.ByName(name)
 	if !ok || program.SaidFile() == "" {
-		return usagef("there is no hook for what was said to %q", clean(name)).WithHint("there is one for claude")
+		return usagef("there is no hook for what was said to %q", clean(name)).WithHint("there are hooks for claude, codex and qwen")
 	}
 	// The program would get EPIPE if nobody read the call.
 	input, err := io.ReadAll(io.LimitReader(a.stdin, hook.MaxInput))

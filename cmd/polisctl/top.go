@@ -43,6 +43,7 @@ disks. SHIM is the processor time of the process that serves the agent's files.
 TOKENS and COST are of model services behind the gateway, if there is one.
 An agent that reached a limit within the last minute is marked. An agent that waits for
 an answer or for a lock, or is frozen, is named below the table, with the time and the reason.
+What the figures mean for an agent that is slow, and what to set: docs/guide/slow.md.
 
 On a terminal it continues until interrupted; otherwise it prints one sample. With
 --json there is an object for each sample, one line each if there are several.`,

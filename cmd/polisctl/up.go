@@ -22,7 +22,9 @@ lies in a directory of root's (see in_user_directories in polisd.toml(5)).
 
 Of a URL or a bare repository, the project is a new clone. A bare repository that has
 worktrees is cloned only with --clone, or if you confirm it on a terminal: merges reach
-the clone, not these worktrees. To work in one of them, give its path.`,
+the clone, not these worktrees. To work in one of them, give its path.
+
+One polisd serves several repositories: docs/guide/projects.md.`,
 		Example: `  polisctl up
   polisctl up --repo https://example.org/project.git /srv/project`,
 		Args: takes(0, 1, "one WORKSPACE"),

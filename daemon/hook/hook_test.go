@@ -120,6 +120,47 @@ func TestTheHostsOwnConfigurationStays(t *testing.T) {
 	require.Error(t, err)
 }
 
+// TestTheHookForWhatIsSaidStaysBesideTheOthers: those of the host, and that which asks before a tool, whose file
+// can be the same one. Nothing is turned on that a person has turned off.
+func TestTheHookForWhatIsSaidStaysBesideTheOthers(t *testing.T) {
+	var names []string
+	for _, p := range Programs() {
+		if p.SaidFile() == "" {
+			_, err := p.SaidConfig("SAID", nil)
+			require.Error(t, err, p.Name)
+			continue
+		}
+		names = append(names, p.Name)
+		alone, err := p.SaidConfig("SAID", nil)
+		require.NoError(t, err)
+		require.Contains(t, string(alone), `"SAID"`)
+		require.NotContains(t, strings.ToLower(string(alone)), "disable")
+		require.NotContains(t, string(alone), "features")
+		if p.SaidFile() != p.File {
+			continue
+		}
+		before, err := p.Config("ASK", nil)
+		require.NoError(t, err)
+		both, err := p.SaidConfig("SAID", before)
+		require.NoError(t, err)
+		require.Equal(t, 2, strings.Count(string(both), `"ASK"`))
+		require.Equal(t, 1, strings.Count(string(both), `"SAID"`))
+		_, err = p.SaidConfig("SAID", []byte("= {"))
+		require.Error(t, err, "what cannot be merged is an error")
+	}
+	require.Equal(t, []string{"claude", "codex", "qwen"}, names)
+
+	b, err := mustProgram(t, "qwen").SaidConfig("SAID", []byte(`{"disableAllHooks":true,"hooks":{"PostToolUse":[{"matcher":"site"}]}}`))
+	require.NoError(t, err)
+	require.Contains(t, string(b), `"disableAllHooks": true`)
+	require.Contains(t, string(b), `"site"`)
+	b, err = mustProgram(t, "codex").SaidConfig("SAID", []byte("[features]\nhooks = false\n[hooks]\nmanaged_dir = \"/opt/site\"\n[[hooks.PostToolUse]]\nmatcher = \"site\"\n"))
+	require.NoError(t, err)
+	require.Contains(t, string(b), "hooks = false")
+	require.Contains(t, string(b), `managed_dir = "/opt/site"`)
+	require.Contains(t, string(b), `"site"`)
+}
+
 // A program's input is the agent's: nothing in it makes the hook fail otherwise than with an error.
 func FuzzParse(f *testing.F) {
 	for _, c := range calls {

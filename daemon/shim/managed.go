@@ -81,27 +81,26 @@ func (s *Shim) managedPath(path string) string {
 }
 
 func (s *Shim) writeHook(p hook.Program) error {
-	file := s.managedPath(p.File)
-	host, err := os.ReadFile(file) // the copy of the host's
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	text, err := p.Config(hookCommand(p.Name), host)
-	if err != nil {
-		return &fs.PathError{Op: "merge", Path: p.File, Err: err}
-	}
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		return err
-	}
-	return replaceFile(file, string(text))
+	return s.mergeManaged(p.File, func(host []byte) ([]byte, error) { return p.Config(hookCommand(p.Name), host) })
 }
 
 // writeSaidHook writes the configuration of the hook that asks what was said. It stops no tool.
 func (s *Shim) writeSaidHook(p hook.Program) error {
-	file := s.managedPath(p.SaidFile())
-	text, err := p.SaidConfig(wire.ToolPath + " hook --said " + p.Name + " || true")
-	if err != nil {
+	command := wire.ToolPath + " hook --said " + p.Name + " || true"
+	return s.mergeManaged(p.SaidFile(), func(host []byte) ([]byte, error) { return p.SaidConfig(command, host) })
+}
+
+// mergeManaged writes a file of managed configuration over what is there: the copy of the host's, or what
+// another hook has made of it.
+func (s *Shim) mergeManaged(path string, config func(host []byte) ([]byte, error)) error {
+	file := s.managedPath(path)
+	host, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
+	}
+	text, err := config(host)
+	if err != nil {
+		return &fs.PathError{Op: "merge", Path: path, Err: err}
 	}
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err
@@ -138,13 +137,13 @@ func readManaged(path string) (string, error) {
 }
 
 // copyManaged copies the host's own managed settings, which the mount hides: the files of the
-// directory and of those in it. Others are left out.
+// directory and of those in it, four deep. Others are left out.
 func copyManaged(from, to string) error {
 	if err := os.MkdirAll(to, 0o755); err != nil {
 		return err
 	}
 	left := maxManagedFiles
-	return copyManagedDir(from, to, 2, &left)
+	return copyManagedDir(from, to, 4, &left) // /etc/codex/skills/NAME/SKILL.md
 }
 
 func copyManagedDir(from, to string, depth int, left *int) error {

@@ -24,7 +24,7 @@ func TestStrangersDay(t *testing.T) {
 	dir := guestDir(t)
 	makeDebs(t, dir)
 	host(t, "rm", "-rf", filepath.Join(dir, "stage"))
-	for _, page := range []string{"guide/quickstart.md", "release.md"} {
+	for _, page := range []string{"guide/quickstart.md", "guide/upgrade.md", "release.md"} {
 		host(t, "cp", "../../docs/"+page, dir)
 	}
 	bootGuest(t, dir, []string{"BOOT_TREE=" + os.Getenv("POLIS_TREE")})
@@ -63,6 +63,7 @@ func strangersDay(t *testing.T) {
 	before := strangerBefore(t)
 	quick, release := printed(t, "quickstart.md"), printed(t, "release.md")
 	require.Len(t, release, 4, "upgrade, downgrade, remove, purge")
+	require.Equal(t, release[:2], printed(t, "upgrade.md"), "the guide prints the same commands")
 	for version, dir := range map[string]string{olderVersion: "/run/older", newerVersion: "/run/newer"} {
 		must(t, "mkdir "+dir+" && cp "+debFile(version)+" "+dir+"/ && chmod -R a+rX "+dir)
 	}

@@ -27,10 +27,10 @@ func TestWhatAnAgentWaitsForIsOneSentence(t *testing.T) {
 	now := time.Date(2026, 3, 2, 9, 30, 0, 0, time.UTC)
 	since := now.Add(-3 * time.Minute)
 	for want, w := range map[string]api.Waiting{
-		"frozen 3m ago: too many deletions":                            {For: api.WaitingThaw, Since: since, What: "too many deletions"},
-		"has waited 3m for main.go, which bob holds":                   {For: api.WaitingLease, Since: since, What: "main.go, which bob holds"},
+		"frozen 3m ago: too many deletions":                                                     {For: api.WaitingThaw, Since: since, What: "too many deletions"},
+		"has waited 3m for main.go, which bob holds":                                            {For: api.WaitingLease, Since: since, What: "main.go, which bob holds"},
 		"has waited 3m for your answer to a.1: make a... (and 1 more: polisctl approvals list)": {For: api.WaitingApproval, Since: since, ID: "a.1", What: "make\u00a0all", Open: 2},
-		"has waited - for your answer to a.1: make":                    {For: api.WaitingApproval, ID: "a.1", What: "make", Open: 1},
+		"has waited - for your answer to a.1: make":                                             {For: api.WaitingApproval, ID: "a.1", What: "make", Open: 1},
 	} {
 		require.Equal(t, want, Waited(&w, now, 6))
 	}
