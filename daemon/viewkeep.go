@@ -33,11 +33,13 @@ type viewKeeper struct {
 	d *Daemon
 	// said are agents whose view is not mounted, which was published.
 	said map[string]bool
+	// below counts, for agents whose files below the view are not mounted, how often in turn they were not.
+	below map[string]int
 }
 
 // keepViews runs until ctx ends.
 func (d *Daemon) keepViews(ctx context.Context) {
-	k := &viewKeeper{d: d, said: map[string]bool{}}
+	k := &viewKeeper{d: d, said: map[string]bool{}, below: map[string]int{}}
 	for ctx.Err() == nil {
 		if err := k.follow(ctx); err != nil && ctx.Err() == nil {
 			d.Log.Error("changes of mounts are not followed", "op", "views.keep", "err", err)
@@ -67,7 +69,7 @@ func (k *viewKeeper) follow(ctx context.Context) error {
 		if err != nil && !errors.Is(err, unix.EINTR) {
 			return fmt.Errorf("poll mountinfo: %w", err)
 		}
-		changed = n > 0
+		changed = n > 0 || k.unsure()
 	}
 	return nil
 }
@@ -130,6 +132,7 @@ func (k *viewKeeper) missing() (map[string]string, error) {
 	expected := k.d.agents.Mounted()
 	maps.DeleteFunc(k.said, func(name string, _ bool) bool { _, is := expected[name]; return !is })
 	if len(expected) == 0 {
+		clear(k.below)
 		return nil, nil
 	}
 	mounted := map[string]bool{}
@@ -140,6 +143,7 @@ func (k *viewKeeper) missing() (map[string]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read mounts: %w", err)
 	}
+	k.lookBelow(expected, mounted)
 	out := map[string]string{}
 	for name, p := range expected {
 		if mounted[p.Worktree] && (!p.Git || mounted[layout.ShimGit(k.d.run.Agent(name))]) {

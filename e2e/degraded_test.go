@@ -26,6 +26,10 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, refuse(flags, os.Args[1:]))
 		os.Exit(1)
 	}
+	if os.Getenv(noInotifyEnv) != "" {
+		fmt.Fprintln(os.Stderr, refuseInotify(os.Args[1:]))
+		os.Exit(1)
+	}
 	if part := os.Getenv(processOneEnv); part != "" {
 		os.Exit(processOne(part, os.Args[1:]))
 	}
@@ -61,11 +65,17 @@ func refuse(flags string, command []string) error {
 		ret(unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)),
 		ret(unix.SECCOMP_RET_ALLOW),
 	}
+	return execFiltered(filter, refuseEnv, command)
+}
+
+// execFiltered executes a command under a filter of system calls, without a variable of the environment. The calling
+// goroutine has its thread.
+func execFiltered(filter []unix.SockFilter, env string, command []string) error {
 	prog := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
 	if err := unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&prog)), 0, 0); err != nil {
 		return fmt.Errorf("filter: %w", err)
 	}
-	if err := os.Unsetenv(refuseEnv); err != nil {
+	if err := os.Unsetenv(env); err != nil {
 		return err
 	}
 	return fmt.Errorf("execute %s: %w", command[0], syscall.Exec(command[0], command, os.Environ()))

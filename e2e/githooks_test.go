@@ -77,6 +77,11 @@ func TestGitHooksOfTheProjectRunForAgents(t *testing.T) {
 			require.NotZero(t, r.code, "%s", r)
 			require.Contains(t, r.stderr, "a secret is in the commit")
 			d.sh("alice", "test -e /tmp/polis-e2e-hook-ran") // its own /tmp
+			// Nor is a git worktree of its own a way around them.
+			r = d.exec("alice", "sh", "-ec", "git worktree add -q -b sub/around $HOME/around; cd $HOME/around; "+leak)
+			require.NotZero(t, r.code, "%s", r)
+			require.Contains(t, r.stderr, "a secret is in the commit")
+			d.sh("alice", "git worktree remove --force $HOME/around; git branch -qD sub/around")
 			d.sh("alice", ident+"echo 'key = ...' > key.txt; git add key.txt; git commit -qm key")
 			require.Contains(t, d.sh("alice", "cat /run/polis/AGENTS.md"), ") run when you use git here")
 			// No hook runs on the host, and the agent cannot change those that it was given.

@@ -15,6 +15,16 @@ import (
 // withSubmodule makes a project with a submodule "lib", which has one of its own, "inner", both checked out, and returns its path.
 func (d *daemon) withSubmodule() string {
 	d.t.Helper()
+	project := d.smallRepo()
+	require.NoError(d.t, chownAll(project, 0))
+	d.addSubmodule(project)
+	d.giveAway(project)
+	return project
+}
+
+// addSubmodule gives root's project a submodule lib, which has one of its own.
+func (d *daemon) addSubmodule(project string) {
+	d.t.Helper()
 	for _, name := range []string{"inner", "lib"} {
 		dir := d.path(name)
 		git(d.t, d.dir, "init", "-q", "-b", "main", dir)
@@ -25,13 +35,9 @@ func (d *daemon) withSubmodule() string {
 		}
 		git(d.t, dir, "-c", "user.name=u", "-c", "user.email=u@x", "commit", "-qm", name)
 	}
-	project := d.smallRepo()
-	require.NoError(d.t, chownAll(project, 0))
 	git(d.t, project, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", d.path("lib"), "lib")
 	git(d.t, project, "-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init", "--recursive")
 	git(d.t, project, "-c", "user.name=u", "-c", "user.email=u@x", "commit", "-qm", "lib")
-	d.giveAway(project)
-	return project
 }
 
 // clones is a script that clones the submodules of an agent from bundles in its home: its sandbox has no network.

@@ -63,3 +63,68 @@ func TestAViewThatIsUnmountedOnTheHostIsMountedAgain(t *testing.T) {
 	d.must("agents", "remove", "--force", "alice")
 	require.NoDirExists(t, tree)
 }
+
+// The overlay below a view, which polisd reads, is no directory of the agent's programs: they work on, and an event says what
+// polisd cannot do.
+func TestFilesBelowAViewThatAreUnmountedAreReported(t *testing.T) {
+	d := startDaemon(t, options{config: "[workspace]\nworktree = \"shared\"\nlayers = \"view\"\n"})
+	d.up()
+	d.add("alice")
+	d.sh("alice", ident+"echo one >f; git add f; git commit -qm one; echo two >g")
+	merged := d.path("ws/.polis/layers/alice/merged")
+	reported := func(n int) api.Event {
+		t.Helper()
+		var found []api.Event
+		d.eventually("the event", func() bool { found = d.eventsOf(api.EventView); return len(found) == n })
+		return found[n-1]
+	}
+	require.NoError(t, exec.Command("umount", "-l", merged).Run())
+	e := reported(1)
+	require.Equal(t, api.CodeWorktreeFailed, e.Code)
+	require.Equal(t, []any{merged}, e.Data["paths"])
+	require.Contains(t, e.Message, "polis cannot read them")
+
+	// Its programs work on; polisd takes the empty directory for nobody's work.
+	require.Equal(t, "one\ntwo\n", d.sh("alice", "echo three >h; cat f g"))
+	require.NotZero(t, d.ctl("agents", "diff", "alice").code)
+	require.NotZero(t, d.ctl("agents", "remove", "alice").code)
+	require.Equal(t, "three\n", d.sh("alice", "cat h"))
+
+	// A polisd that comes later says it, too.
+	require.Error(t, d.signal(syscall.SIGKILL))
+	d.start()
+	require.Equal(t, "alice", reported(1).Agent)
+
+	// What the hint says mends it, and then nothing is lost.
+	require.Equal(t, "polisctl agents stop alice && polisctl agents start alice", e.Data["hint"])
+	d.must("agents", "stop", "alice")
+	d.must("agents", "start", "alice")
+	require.Equal(t, "one\ntwo\nthree\n", d.sh("alice", "cat f g h"))
+	require.Contains(t, d.must("agents", "diff", "alice"), "+three")
+	d.sh("alice", "git add -A; git commit -qm all")
+	d.must("merge", "alice")
+	d.must("agents", "remove", "alice")
+	require.Len(t, d.eventsOf(api.EventView), 1)
+}
+
+// The mounts below an overlay that is above the view serve nobody on the host.
+func TestMountsBelowAnOverlayAreNotMissed(t *testing.T) {
+	d := above(t, options{})
+	d.add("alice")
+	d.sh("alice", "echo one >f")
+	for _, at := range []string{d.viewMount("alice"), d.path("ws/.polis/layers/alice/merged")} {
+		if d.must("agents", "diff", "alice"); exec.Command("mountpoint", "-q", at).Run() == nil {
+			require.NoError(t, exec.Command("umount", "-l", at).Run())
+		}
+		require.Contains(t, d.must("agents", "diff", "alice"), "+one")
+		d.sh("alice", "echo more >>f")
+		d.snapshot("alice")
+	}
+	require.Empty(t, d.eventsOf(api.EventView))
+	d.must("agents", "stop", "alice")
+	d.must("agents", "start", "alice")
+	require.Equal(t, "one\nmore\nmore\n", d.sh("alice", "cat f"))
+	d.sh("alice", ident+"git add -A; git commit -qm all")
+	d.must("merge", "alice")
+	d.must("agents", "remove", "alice")
+}

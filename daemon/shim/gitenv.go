@@ -19,9 +19,10 @@ func (s *Shim) openGitConfig() error {
 	return replaceFile(filepath.Join(s.insideDir(), filepath.Base(gitConfigFile)), s.Spec.GitConfig)
 }
 
-// gitEnv makes git read the file, in the agent's own worktree and nowhere else: other
-// repositories, such as those that a test makes, are not affected. A command's settings come
-// last, so that they take precedence.
+// gitEnv makes git read the file, in the agent's own worktree, in those that it adds by git worktree add, and nowhere
+// else: other repositories, such as those that a test makes and those of submodules, are not affected. Below
+// "worktrees" the agent sees only its own, and * stands for one name. A command's settings come last, so that they
+// take precedence.
 func (s *Shim) gitEnv(env []string) []string {
 	if s.Spec.GitConfig == "" {
 		return nil
@@ -35,10 +36,10 @@ func (s *Shim) gitEnv(env []string) []string {
 			}
 		}
 	}
-	dir := filepath.Join(s.Spec.BareRepo, "worktrees", s.Spec.Agent)
+	dir := filepath.Join(s.Spec.BareRepo, "worktrees")
 	return []string{
 		fmt.Sprintf("GIT_CONFIG_COUNT=%d", n+1),
-		fmt.Sprintf("GIT_CONFIG_KEY_%d=includeIf.gitdir:%s.path", n, globQuote(dir)),
+		fmt.Sprintf("GIT_CONFIG_KEY_%d=includeIf.gitdir:%s/*.path", n, globQuote(dir)),
 		fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", n, gitConfigFile),
 	}
 }

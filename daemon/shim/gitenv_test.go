@@ -12,9 +12,9 @@ import (
 	"polis/daemon/shim/wire"
 )
 
-// What polis says to git holds in the agent's worktree, whatever the agent's
-// own configuration says, and in no other repository.
-func TestGitEnvHoldsInTheWorktreeOnly(t *testing.T) {
+// What polis says to git holds in the agent's worktree and in those that the agent adds, whatever the agent's
+// own configuration says, and in no other repository: not in that of a submodule.
+func TestGitEnvHoldsInTheAgentsWorktreesOnly(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "odd [a] * dir")
 	require.NoError(t, os.MkdirAll(dir, 0o755))
 	conf := filepath.Join(dir, "conf")
@@ -31,7 +31,9 @@ func TestGitEnvHoldsInTheWorktreeOnly(t *testing.T) {
 	run(other, nil, "-c", "user.name=x", "-c", "user.email=x@x", "commit", "-q", "--allow-empty", "-m", "x")
 	run(dir, nil, "clone", "-q", "--bare", other, bare)
 	run(bare, nil, "worktree", "add", "-q", "-b", "mine", tree, "main")
-	run(bare, nil, "worktree", "add", "-q", "-b", "his", filepath.Join(dir, "his"), "main")
+	run(bare, nil, "worktree", "add", "-q", "-b", "sub", filepath.Join(dir, "nested"), "main")
+	require.NoError(t, os.MkdirAll(filepath.Join(bare, "worktrees", "tree", "modules"), 0o755))
+	run(dir, nil, "init", "-q", "--separate-git-dir", filepath.Join(bare, "worktrees", "tree", "modules", "lib"), filepath.Join(dir, "lib"))
 	run(other, nil, "config", "user.name", "Test")
 	run(bare, nil, "config", "user.name", "Own")
 
@@ -45,7 +47,11 @@ func TestGitEnvHoldsInTheWorktreeOnly(t *testing.T) {
 	require.Equal(t, "Robot", run(tree, env, "config", "user.name"))
 	require.Equal(t, "kept", run(tree, env, "config", "base.type"))
 	require.Equal(t, "Test", run(other, env, "config", "user.name"))
-	require.Equal(t, "Own", run(filepath.Join(dir, "his"), env, "config", "user.name"))
+	require.Equal(t, "Robot", run(filepath.Join(dir, "nested"), env, "config", "user.name"))
+	require.Equal(t, "Own", run(filepath.Join(dir, "nested"), nil, "config", "user.name"))
+	require.Equal(t, "Own", run(bare, env, "config", "user.name"))
+	run(filepath.Join(dir, "lib"), nil, "config", "user.name", "Lib")
+	require.Equal(t, "Lib", run(filepath.Join(dir, "lib"), env, "config", "user.name"))
 	require.Equal(t, "Own", run(tree, nil, "config", "user.name"))
 	run(tree, env, "commit", "-q", "--allow-empty", "-m", "y")
 	require.Equal(t, "Robot <r@example.org> Robot <r@example.org>", run(tree, nil, "log", "-1", "--format=%an <%ae> %cn <%ce>"))

@@ -23,14 +23,6 @@ const maxHashed = 8 << 30
 // smudged takes the files out of a status whose content is the LFS object that the index names. The git of polis runs no
 // filter: for it, such a file is changed if the index is as old as the file (racy-git in git's technical documentation).
 func (w *Workspace) smudged(ctx context.Context, agent string, v View, out []byte) ([]byte, error) {
-	own, err := w.ownData(agent, lfsObjects)
-	if errors.Is(err, fs.ErrNotExist) {
-		return out, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer own.Close()
 	type entry struct{ at, id, path string }
 	var changed []entry
 	ids := map[string]bool{}
@@ -55,7 +47,7 @@ func (w *Workspace) smudged(ctx context.Context, agent string, v View, out []byt
 		return nil, err
 	}
 	defer root.Close()
-	there, err := w.lfsThere(ctx, own, pointers)
+	there, err := w.lfsThere(ctx, agent, pointers)
 	if err != nil {
 		return nil, err
 	}
@@ -76,9 +68,9 @@ func (w *Workspace) smudged(ctx context.Context, agent string, v View, out []byt
 	return []byte(strings.Join(append(fields, ""), "\x00")), nil
 }
 
-// lfsThere returns the objects of pointers that an agent, whose own are in own, or the project has. A file whose object
-// nobody has is the only copy of its content.
-func (w *Workspace) lfsThere(ctx context.Context, own *os.File, pointers map[string]lfs.Pointer) (map[string]bool, error) {
+// lfsThere returns the objects of pointers that an agent or the project has. An agent that has only checked out what the
+// project has may have none of its own. A file whose object nobody has is the only copy of its content.
+func (w *Workspace) lfsThere(ctx context.Context, agent string, pointers map[string]lfs.Pointer) (map[string]bool, error) {
 	there := map[string]bool{}
 	look := func(dir *os.File) error {
 		for _, p := range pointers {
@@ -90,7 +82,11 @@ func (w *Workspace) lfsThere(ctx context.Context, own *os.File, pointers map[str
 		}
 		return nil
 	}
-	if err := look(own); err != nil {
+	own, err := w.ownData(agent, lfsObjects)
+	if err == nil {
+		err = errors.Join(look(own), own.Close())
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	p, err := w.Project(ctx)
