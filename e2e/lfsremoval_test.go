@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each way in which an agent goes leaves its binaries where they can be had again.
+// Each way in which an agent goes leaves its binaries where they can be fetched again.
 func TestLFSObjectsOutliveEachRemoval(t *testing.T) {
 	d := startDaemon(t, options{})
 	project, objects := d.withLFS()

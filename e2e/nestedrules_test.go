@@ -78,7 +78,7 @@ func TestNestedWorktreesDoNotWidenTheRulesForWriting(t *testing.T) {
 	d.must("agents", "remove", "alice")
 }
 
-// A file that a rule asks about is asked about before a worktree has it.
+// A file with an ask rule opens a question before a worktree has it.
 func TestANestedWorktreeAsksBeforeItHasAFile(t *testing.T) {
 	d := startDaemon(t, options{})
 	d.up()

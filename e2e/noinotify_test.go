@@ -28,7 +28,7 @@ func refuseInotify(command []string) error {
 	}, noInotifyEnv, command)
 }
 
-// Without an inotify instance polisd reads branches every few seconds, and doctor says so.
+// Without an inotify instance polisd reads branches every few seconds, and doctor reports it.
 func TestUsedUpInotifyInstancesDelayAndAreReported(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)

@@ -44,7 +44,7 @@ var week = []scene{
 	{"silence at its prompt", (*realRun).waitsAtItsPrompt},
 }
 
-// TestRealWeek has each program go through what happens in a week: what a person sees of it, and what it hears of the person.
+// TestRealWeek has each program go through what happens in a week: what a person sees of it, and what reaches its model.
 func TestRealWeek(t *testing.T) {
 	install := os.Getenv("POLIS_AGENTS")
 	require.NotEmpty(t, install, "make e2e-agents installs them")
@@ -250,7 +250,7 @@ func (r *realRun) hangsInATool() string {
 func (r *realRun) awaitsItsModel() string {
 	r.model.hold()
 	r.begins("ask it", commitStep("awaited"))
-	r.late("its model is asked", r.model.holds)
+	r.late("its model has a request", r.model.holds)
 	asked := time.Now()
 	a := r.quiet("its model is slow", func(api.PatrolAgent) bool { return time.Since(asked) > 20*time.Second })
 	require.Contains(r.t, a.Waits, "its model since ")
@@ -262,7 +262,7 @@ func (r *realRun) awaitsItsModel() string {
 func (r *realRun) hasNoAnswer() string {
 	r.model.hold()
 	task := r.begins("ask it", commitStep("never"))
-	r.late("its model is asked", r.model.holds)
+	r.late("its model has a request", r.model.holds)
 	f := r.found()
 	require.Equal(r.t, api.PatrolStalled, f.Class)
 	require.Contains(r.t, strings.Join(f.Evidence, "; "), "its model since ")

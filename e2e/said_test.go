@@ -76,7 +76,7 @@ func TestATextIsDeliveredAtTheNextToolCall(t *testing.T) {
 	turns := d.sh("ann", "cat turns")
 	require.Equal(t, 2, strings.Count(turns, "\n"), turns)
 	require.Contains(t, turns, "--continue")
-	require.Equal(t, 2, strings.Count(turns, "--model large"), "the conversation goes on with its model: %s", turns)
+	require.Equal(t, 2, strings.Count(turns, "--model large"), "the conversation continues with its model: %s", turns)
 	require.Equal(t, 1, strings.Count(turns, "and then this"))
 	require.NotContains(t, turns, "store")
 	found := false

@@ -60,7 +60,7 @@ func TestAProjectWithASeparateGitDirectory(t *testing.T) {
 	d.shAsOwner(repo, "git -c user.name=o -c user.email=o@x rebase --continue 2>&1; git merge -q --ff-only refs/remotes/polis/main")
 	require.Equal(t, "bob\n", readFile(filepath.Join(repo, "b.txt")))
 
-	// Everything can be taken back.
+	// A revert undoes the merge.
 	d.must("revert", "alice")
 	require.NoFileExists(t, filepath.Join(repo, "a.txt"))
 	d.sh("alice", "git merge -q main || true; "+commitOf("again.txt", "again")+"; echo unsaved >unsaved.txt")

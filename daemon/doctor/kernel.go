@@ -115,7 +115,7 @@ func (d *Doctor) clock(context.Context) api.Check {
 	if state == timeError {
 		f := bad(name, api.CheckWarn, "not synchronised", "times in events, logs and receipts may be wrong; leases are not affected, they use the monotonic clock", "run systemd-timesyncd, chrony or ntpd (in a virtual machine the host may do it already)")
 		if !booted() {
-			return f.without("no systemd runs that could be told to; which program keeps the time here is not known")
+			return f.without("systemd does not run here; which program keeps the time is not known")
 		}
 		return f.by("sudo timedatectl set-ntp true")
 	}

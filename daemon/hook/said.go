@@ -19,8 +19,8 @@ type saidHook struct {
 	config func(command string, host []byte) ([]byte, error)
 }
 
-// said is the hook of a program that can add to what the model reads of a call, and that tells the hook when
-// the call is a subagent's. Gemini CLI and Copilot CLI do not tell: a subagent would keep the text for
+// said is the hook of a program that can add to what the model reads of a call, and whose input has whether
+// the call is a subagent's. That of Gemini CLI and Copilot CLI has not: a subagent would keep the text for
 // itself. No hook turns hooks on that a person has turned off: the text is then the next task.
 func (p Program) said() saidHook {
 	switch p.Name {
@@ -56,7 +56,7 @@ func (p Program) SaidFile() string { return p.said().file }
 func (p Program) SaidConfig(command string, host []byte) ([]byte, error) {
 	said := p.said()
 	if said.file == "" {
-		return nil, fmt.Errorf("%s has no hook for what is said", p.Name)
+		return nil, fmt.Errorf("%s has no hook for texts", p.Name)
 	}
 	return said.config(command, host)
 }

@@ -21,7 +21,7 @@ func TestCommandsOfThePaletteDoWhatTheirWordsSay(t *testing.T) {
 		{"with a text", ":say one hello  you<enter>", []string{"say one: hello  you"}, "queued as"},
 		{"say to one that does not run is a task", ":say two fix it<enter>", []string{"run two: fix it"}, "has its task"},
 		{"run is a task also for one at work", ":run one fix it<enter>", []string{"run one: fix it"}, "has its task"},
-		{"the text is asked for", ":run two<enter>fix it<enter>", []string{"run two: fix it"}, "has its task"},
+		{"without the text it opens the input", ":run two<enter>fix it<enter>", []string{"run two: fix it"}, "has its task"},
 		{"no name", ":run<enter>fix it<enter>", []string{"run one: fix it"}, "has its task"},
 		{"a text for all", ":broadcast stop all<enter>", []string{"broadcast: stop all"}, "said to 1 running agent"},
 		{"the longer words count", ":agents leftovers --end<enter>y", []string{"end leftovers one"}, "1 process of agent one ended"},
