@@ -39,6 +39,11 @@ func WaitingState(w *api.Waiting) string {
 
 // Waited says for how long an agent has waited, and for what, of which at most so many characters are shown.
 func Waited(w *api.Waiting, now time.Time, most int) string {
+	return WaitedBy(w, now, most, "polisctl approvals list")
+}
+
+// WaitedBy is Waited where a person lists the other questions of the agent in another way than by polisctl.
+func WaitedBy(w *api.Waiting, now time.Time, most int, list string) string {
 	ago := "-"
 	if !w.Since.IsZero() {
 		ago = Span(now.Sub(w.Since))
@@ -51,7 +56,7 @@ func Waited(w *api.Waiting, now time.Time, most int) string {
 	}
 	text := fmt.Sprintf("has waited %s for your answer to %s: %s", ago, w.ID, FirstLine(w.What, most))
 	if w.Open > 1 {
-		text += fmt.Sprintf(" (and %d more: polisctl approvals list)", w.Open-1)
+		text += fmt.Sprintf(" (and %d more: %s)", w.Open-1, list)
 	}
 	return text
 }
@@ -59,6 +64,9 @@ func Waited(w *api.Waiting, now time.Time, most int) string {
 // FirstLine is the first line of a text, cut to so many characters.
 func FirstLine(text string, most int) string {
 	first, _, more := strings.Cut(escape.Spaces(text), "\n")
+	if more {
+		first = strings.TrimSuffix(first, "\r")
+	}
 	if r := []rune(first); len(r) > most {
 		first, more = string(r[:most]), true
 	}

@@ -34,6 +34,8 @@ func TestWhatAnAgentWaitsForIsOneSentence(t *testing.T) {
 	} {
 		require.Equal(t, want, Waited(&w, now, 6))
 	}
+	require.Equal(t, "has waited - for your answer to a.1: make (and 2 more: A)", WaitedBy(&api.Waiting{For: api.WaitingApproval, ID: "a.1", What: "make", Open: 3}, now, 6, "A"))
+	require.Equal(t, "first...", FirstLine("first\r\nsecond", 20), "a line can end in CR LF")
 	require.Equal(t, "waiting for approval", WaitingState(&api.Waiting{For: api.WaitingApproval}))
 	require.Equal(t, "frozen", WaitingState(&api.Waiting{For: api.WaitingThaw}))
 }

@@ -150,7 +150,7 @@ func (m *Model) casesView() []string {
 		at: m.caseIndex(), n: len(m.openCases), top: &m.cases.top,
 		line: func(i int) string {
 			c := m.openCases[i]
-			return clean(fmt.Sprintf("  %-8s %s  %-15s %-12s %-9s %s", c.ID, c.Opened.Local().Format(time.TimeOnly), c.StateText(), c.Agent, c.Kind, strings.Join(c.Evidence, "; ")))
+			return verbatim(fmt.Sprintf("  %-8s %s  %-15s %-12s %-9s %s", c.ID, c.Opened.Local().Format(time.TimeOnly), c.StateText(), c.Agent, c.Kind, strings.Join(c.Evidence, "; ")))
 		},
 		details: func(i int) []string { return m.caseDetails(m.openCases[i]) },
 	})

@@ -268,7 +268,7 @@ func (s *screen) send(msg tea.Msg) {
 // keys presses keys: names in <>, else characters.
 func (s *screen) keys(text string) {
 	named := map[string]tea.Key{"enter": {Code: tea.KeyEnter}, "esc": {Code: tea.KeyEscape}, "down": {Code: tea.KeyDown}, "backspace": {Code: tea.KeyBackspace},
-		"ctrl+c": {Code: 'c', Mod: tea.ModCtrl}, "ctrl+u": {Code: 'u', Mod: tea.ModCtrl}, "ctrl+w": {Code: 'w', Mod: tea.ModCtrl}, "ctrl+p": {Code: 'p', Mod: tea.ModCtrl}, "tab": {Code: tea.KeyTab}, "up": {Code: tea.KeyUp}, "pgdown": {Code: tea.KeyPgDown}}
+		"ctrl+c": {Code: 'c', Mod: tea.ModCtrl}, "ctrl+u": {Code: 'u', Mod: tea.ModCtrl}, "ctrl+w": {Code: 'w', Mod: tea.ModCtrl}, "ctrl+p": {Code: 'p', Mod: tea.ModCtrl}, "tab": {Code: tea.KeyTab}, "up": {Code: tea.KeyUp}, "pgdown": {Code: tea.KeyPgDown}, "right": {Code: tea.KeyRight}}
 	for len(text) > 0 {
 		if text[0] == '<' {
 			name, rest, _ := strings.Cut(text[1:], ">")

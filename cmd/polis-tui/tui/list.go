@@ -194,7 +194,7 @@ const shownWhat = 80
 func (m *Model) about(g api.Agent) []string {
 	first := fmt.Sprintf("%s is %s: %s in %s", g.Name, g.Status, g.BaseType, g.Workspace)
 	if w := g.Waiting; w != nil {
-		first = g.Name + ": " + agenttext.Waited(w, m.now(), shownWhat)
+		first = g.Name + ": " + agenttext.WaitedBy(w, m.now(), shownWhat, "A")
 	}
 	if g.StatusReason != "" {
 		first += ", " + g.StatusReason
@@ -232,7 +232,7 @@ func (m *Model) about(g api.Agent) []string {
 		out = append(out, label+line)
 	}
 	for i := range out {
-		out[i] = clean(out[i])
+		out[i] = verbatim(out[i])
 	}
 	if g.Waiting != nil {
 		out[0] = statusStyle(state(g)).Render(fit(out[0], m.inner()))

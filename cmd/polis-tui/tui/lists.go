@@ -26,7 +26,7 @@ func (m *Model) lockList(ctx context.Context, agent string) (io.ReadCloser, erro
 		if l.Tree {
 			path += "/**"
 		}
-		fmt.Fprintf(&b, "%s  %-5s  %s", l.AcquiredAt.Local().Format(time.TimeOnly), clean(l.LockType), clean(path))
+		fmt.Fprintf(&b, "%s  %-5s  %s", l.AcquiredAt.Local().Format(time.TimeOnly), clean(l.LockType), verbatim(path))
 		for _, w := range l.Waiting {
 			fmt.Fprintf(&b, "  %s waits since %s", clean(w.Holder), w.Since.Local().Format(time.TimeOnly))
 		}
@@ -48,7 +48,7 @@ func (m *Model) checkLog(ctx context.Context, agent string) (io.ReadCloser, erro
 	}
 	var b strings.Builder
 	command, _, _ := strings.Cut(l.Command, "\n")
-	fmt.Fprintf(&b, "request %s: %s\n  command  %s\n", clean(l.ID), ended, clean(command))
+	fmt.Fprintf(&b, "request %s: %s\n  command  %s\n", clean(l.ID), ended, verbatim(command))
 	writeMarked(&b, l.Text)
 	fmt.Fprintf(&b, "all of it: polisctl queue log %s --check %d\n", l.Agent, l.Check)
 	return io.NopCloser(strings.NewReader(b.String())), nil
@@ -69,11 +69,11 @@ func (m *Model) leftoverList(ctx context.Context, agent string) (io.ReadCloser, 
 	}
 	var b strings.Builder
 	for _, l := range left.Leftovers {
-		fmt.Fprintf(&b, "%-8d %6d MB  %s", l.PID, l.MemoryBytes>>20, clean(l.Program))
+		fmt.Fprintf(&b, "%-8d %6d MB  %s", l.PID, l.MemoryBytes>>20, verbatim(l.Program))
 		for _, p := range l.Ports {
 			fmt.Fprintf(&b, "  %s port %d", clean(p.Protocol), p.Port)
 		}
-		fmt.Fprintf(&b, "  %s\n", clean(l.Command))
+		fmt.Fprintf(&b, "  %s\n", verbatim(l.Command))
 	}
 	return io.NopCloser(strings.NewReader(b.String())), nil
 }

@@ -3,6 +3,7 @@ package tui
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // listScreen is a screen with a list above, and the details of the chosen one below.
@@ -32,7 +33,7 @@ func (m *Model) chooserView(s listScreen) []string {
 	for i := from; i < min(s.n, from+rows); i++ {
 		line := s.line(i)
 		if i == s.at {
-			line = chosenStyle.Render(fit(">"+line[1:], m.inner()))
+			line = chosenStyle.Render(fit(">"+strings.TrimPrefix(line, " "), m.inner()))
 		}
 		out = append(out, m.sides(line))
 	}

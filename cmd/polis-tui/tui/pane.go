@@ -73,7 +73,7 @@ func (m *Model) reload(force bool) tea.Cmd {
 	}
 	agent, last, tidy := p.agent, p.kind != paneDiff, prose
 	if p.kind == paneDiff {
-		tidy = clean
+		tidy = verbatim
 	}
 	return m.tasks.cmd(lookLimit, func(ctx context.Context) tea.Msg {
 		msg := linesMsg{pane: p}
@@ -208,7 +208,10 @@ func (m *Model) paneView() []string {
 	}
 	var out []string
 	for _, line := range lines[from:to] {
-		line = ansi.Cut(line, p.left, p.left+m.inner())
+		more := ansi.StringWidth(line) > p.left+m.inner()
+		if line = ansi.Cut(line, p.left, p.left+m.inner()); more {
+			line = ansi.Truncate(line, m.inner()-1, "") + "~" // key right shows it
+		}
 		if p.kind == paneDiff && p.err == nil {
 			line = diffStyle(line, lines, p.left).Render(line)
 		}
@@ -226,5 +229,5 @@ func eventLine(e api.Event) string {
 	if e.Code != "" {
 		text += " [" + string(e.Code) + "]"
 	}
-	return clean(fmt.Sprintf("%s  %-18s %-10s %s", e.Time.Local().Format(time.TimeOnly), e.Type, agent, text))
+	return verbatim(fmt.Sprintf("%s  %-18s %-10s %s", e.Time.Local().Format(time.TimeOnly), e.Type, agent, text))
 }

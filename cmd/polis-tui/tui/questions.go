@@ -170,7 +170,7 @@ func (m *Model) questionsView() []string {
 		at: m.questionIndex(), n: len(m.asked), top: &m.questions.top,
 		line: func(i int) string {
 			v := m.asked[i]
-			return fmt.Sprintf("  %s  %s  %-8s %s", v.ID, v.Since.Local().Format(time.TimeOnly), v.Kind, clean(strings.TrimSpace(v.Tool+" "+v.What)))
+			return verbatim(fmt.Sprintf("  %s  %s  %-8s %s", v.ID, v.Since.Local().Format(time.TimeOnly), v.Kind, strings.TrimSpace(v.Tool+" "+v.What)))
 		},
 		details: func(i int) []string { return m.questionDetails(m.asked[i]) },
 		style: func(line string, all []string) string {
@@ -202,7 +202,7 @@ func (m *Model) questionDetails(v api.Approval) []string {
 		say("change", "as a diff:")
 	}
 	for _, line := range v.Diff {
-		out = append(out, "    "+clean(line))
+		out = append(out, "    "+verbatim(line))
 	}
 	if v.DiffHidden > 0 {
 		say("", fmt.Sprintf("[%s more are not shown]", api.Count(v.DiffHidden, "line")))

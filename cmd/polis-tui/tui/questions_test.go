@@ -27,7 +27,7 @@ func TestQuestionsAreListedAndAnsweredByKey(t *testing.T) {
 	f := asking()
 	inBubble(t, f, func(t *testing.T, s *screen) {
 		require.Contains(t, s.text(), "3 questions (A)")
-		require.Contains(t, s.text(), "one: has waited 0s for your answer to one.aaaa: tool Bash make (and 1 more)")
+		require.Contains(t, s.text(), "one: has waited 0s for your answer to one.aaaa: tool Bash make (and 1 more: A)")
 		s.keys("A")
 		text := s.text()
 		for _, want := range []string{"3 open questions", "> one.aaaa", "  one.bbbb", "Bash (class shell)", "[7 bytes more are not shown]", "t, g and r add the rule Bash(make)", "    +new", `    -old\x1b[2J`} {

@@ -54,7 +54,7 @@ func (m *Model) taskDetails(t api.Task) []string {
 	if t.CheckOutput != "" {
 		say("check", fmt.Sprintf("polisctl queue log %s --check %d has all of it:", t.Agent, t.Check))
 		for line := range strings.Lines(t.CheckOutput) {
-			out = append(out, "  | "+clean(line))
+			out = append(out, "  | "+verbatim(line))
 		}
 	}
 	return append(out, stepLines(t)...)
@@ -72,7 +72,7 @@ func stepLines(t api.Task) (out []string) {
 			kind += "!"
 		}
 		text, _, _ := strings.Cut(st.Text, "\n")
-		out = append(out, fmt.Sprintf("  %s %-8s %s", st.Time.Local().Format(time.TimeOnly), clean(kind), clean(text)))
+		out = append(out, fmt.Sprintf("  %s %-8s %s", st.Time.Local().Format(time.TimeOnly), verbatim(kind), verbatim(text)))
 	}
 	return out
 }

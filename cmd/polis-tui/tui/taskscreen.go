@@ -11,6 +11,7 @@ import (
 
 	"polis/cmd/internal/agenttext"
 	"polis/daemon/api"
+	"polis/daemon/escape"
 )
 
 // taskScreen is the tasks of an agent, the newest first, with the details of the chosen one below.
@@ -34,7 +35,7 @@ type tasksMsg struct {
 }
 
 func (m *Model) openTasks(agent string) tea.Cmd {
-	m.taskScreen, m.pane = &taskScreen{agent: agent}, nil
+	m.taskScreen, m.pane, m.cases = &taskScreen{agent: agent}, nil, nil
 	return m.readTasks()
 }
 
@@ -160,7 +161,7 @@ func (m *Model) tasksView() []string {
 		title: "polis  tasks of " + clean(s.agent), count: api.Count(len(s.all), "task"), none: none, at: m.taskIndex(), n: len(s.all), top: &s.top,
 		line: func(i int) string {
 			t := s.all[i]
-			return prose(fmt.Sprintf("  %-12s %s  %-5s %-28s %s", t.ID, t.Time.Local().Format(time.TimeOnly), m.took(t), taskResult(t), agenttext.FirstLine(t.Prompt, 200)))
+			return verbatim(fmt.Sprintf("  %-12s %s  %-5s %-28s %s", t.ID, t.Time.Local().Format(time.TimeOnly), m.took(t), escape.Spaces(taskResult(t)), agenttext.FirstLine(t.Prompt, 200)))
 		},
 		details: func(i int) []string { return m.taskDetails(s.all[i]) },
 	})

@@ -29,6 +29,14 @@ func clean(s string) string {
 	return even(strings.ReplaceAll(s, "\t", "    "))
 }
 
+// verbatim makes a line harmless and hides nothing of it: what clean drops is written out. It is for what a person decides
+// by, such as a diff, and for a line that is put together of several texts: none of them removes what is before it.
+func verbatim(s string) string {
+	s = strings.TrimSuffix(strings.TrimSuffix(s, "\n"), "\r")
+	s = escape.Text(s, func(r rune) bool { return r == '\t' || unicode.IsPrint(r) })
+	return even(strings.ReplaceAll(s, "\t", "    "))
+}
+
 // prose is clean for a text that is read and not compared: every kind of space is an ordinary one. Names, paths, commands
 // and diffs that differ in a space only would look the same.
 func prose(s string) string { return clean(escape.Spaces(s)) }
@@ -75,7 +83,7 @@ func labelled(label, text string, width int) (out []string) {
 	if text == "" {
 		return nil
 	}
-	for _, line := range wrap(clean(text), max(10, width-13), 200) {
+	for _, line := range wrap(verbatim(text), max(10, width-13), 200) {
 		out = append(out, fmt.Sprintf(" %-11s %s", label, line))
 		label = ""
 	}
@@ -113,7 +121,7 @@ func size(n int64) string {
 func short(sha string) string { return sha[:min(len(sha), 12)] }
 
 // read returns the lines of r, made harmless by tidy: the first n, or with last the last n.
-// cut: there was more. Too long lines are cut.
+// cut: there was more. Of a line that is too long the beginning is returned, with a mark.
 func read(r io.Reader, n int, last bool, tidy func(string) string) (lines []string, cut bool, err error) {
 	limited := &io.LimitedReader{R: r, N: maxRead}
 	in := bufio.NewReaderSize(limited, 64<<10)
@@ -129,7 +137,10 @@ func read(r io.Reader, n int, last bool, tidy func(string) string) (lines []stri
 		case err != nil:
 			return lines, cut, err
 		}
-		lines = append(lines, tidy(text))
+		if text = tidy(text); len(line) > maxLine {
+			text += "~"
+		}
+		lines = append(lines, text)
 		if len(lines) <= n {
 			continue
 		}

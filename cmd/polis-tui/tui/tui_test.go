@@ -256,10 +256,11 @@ func TestScreenFits(t *testing.T) {
 			if s := m.taskScreen; s != nil {
 				s.loading = false
 				task := api.Task{ID: hostile.Draw(rt, "task"), Prompt: hostile.Draw(rt, "prompt"), Result: hostile.Draw(rt, "result"), CheckOutput: hostile.Draw(rt, "check"), Steps: []api.Step{{Text: hostile.Draw(rt, "step")}}}
+				task.Prompt = rapid.SampledFrom([]string{task.Prompt, "x\r\x1b[m", "x\r\xc2\x9b2J", "x\r" + task.Prompt}).Draw(rt, "overwritten")
 				m.Update(tasksMsg{screen: s, all: []api.Task{task, {ID: "x.1"}}, whole: task})
 			}
 			if p := m.pane; p != nil {
-				m.Update(linesMsg{pane: p, lines: []string{clean(hostile.Draw(rt, "line")), prose(hostile.Draw(rt, "prose"))}})
+				m.Update(linesMsg{pane: p, lines: []string{clean(hostile.Draw(rt, "line")), prose(hostile.Draw(rt, "prose")), verbatim(hostile.Draw(rt, "verbatim"))}})
 			}
 			k := rapid.SampledFrom([]string{":", "t", "d", "l", "j", "k", "G", "g", "/", "e", "?", "m", "D", "x", "n", "i", "C", "r", "t", "esc", "pgdown", "right"}).Draw(rt, "key")
 			m.key(tea.KeyPressMsg(map[string]tea.Key{"esc": {Code: tea.KeyEscape}, "pgdown": {Code: tea.KeyPgDown}, "right": {Code: tea.KeyRight}}[k]))
@@ -334,7 +335,7 @@ func TestWhatIsKeptHasABound(t *testing.T) {
 	lines, cut, err := read(strings.NewReader("a\n"+long+"\nb"), 10, false, clean)
 	require.NoError(t, err)
 	require.False(t, cut)
-	require.Equal(t, []string{"a", long[:maxLine], "b"}, lines)
+	require.Equal(t, []string{"a", long[:maxLine] + "~", "b"}, lines)
 	lines, cut, err = read(strings.NewReader(strings.Repeat("y\n", 1000)+"z\n"), 10, true, clean)
 	require.NoError(t, err)
 	require.True(t, cut)
@@ -360,7 +361,7 @@ func TestClean(t *testing.T) {
 func TestPropertyWhatIsShownHasOneWidth(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := rapid.OneOf(rapid.String(), rapid.StringOfN(rapid.RuneFrom([]rune("a \u0301\ufe0f\u200d\u263a\U0001f469\U0001f3fd\U0001f1e9\U0001f1ea\u4e2d\u1100\u1161\u0e33\u0d4e\u3164\u00ad\u2028\x1b[m\r\t")), 0, 40, -1)).Draw(rt, "text")
-		for _, got := range []string{clean(s), prose(s)} {
+		for _, got := range []string{clean(s), prose(s), verbatim(s)} {
 			require.Equal(rt, ansi.StringWidth(got), ansi.StringWidthWc(got), "%q", got)
 			require.Equal(rt, ansi.StringWidth(got)+4, ansi.StringWidth("| "+got+" |"), "%q", got)
 			require.Equal(rt, got, clean(got), "what is harmless stays")
