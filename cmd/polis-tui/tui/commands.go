@@ -87,6 +87,15 @@ func (m *Model) commandKey(key string) (cmd tea.Cmd, known bool) {
 			m.fail("no agent is selected")
 			return nil, true
 		}
+		if m.unsettled() && (c.agent || !m.covered()) {
+			advice := ": look at it, and press the key again"
+			if m.covered() {
+				advice = ": close this, and look at it first"
+			}
+			m.moved = m.now() // what follows without a pause was typed with it
+			m.fail(m.tookPlace() + advice)
+			return nil, true
+		}
 		return c.act(m, g), true
 	}
 	return nil, false

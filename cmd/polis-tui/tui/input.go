@@ -96,6 +96,8 @@ func (m *Model) typed(k tea.KeyPressMsg) tea.Cmd {
 func (m *Model) filtered() {
 	if m.input.filter {
 		m.filter = m.input.text
+		moved, unseen := m.moved, m.unseen
 		m.choose()
+		m.moved, m.unseen = moved, unseen // a person chose by what was typed
 	}
 }

@@ -38,9 +38,11 @@ type Model struct {
 
 	looking, again, soon, reading bool
 
-	chosen string // an agent's name
-	place  int    // the row it was in
-	top    int    // the first row shown
+	chosen string    // an agent's name
+	place  int       // the row it was in
+	moved  time.Time // when another agent was chosen than a person did: the chosen one was no longer shown
+	unseen bool      // since then something else has been on the screen
+	top    int       // the first row shown
 	filter string
 
 	asked     []api.Approval // open questions, oldest first
@@ -81,6 +83,9 @@ func (m *Model) Init() tea.Cmd { return tea.Batch(m.look(), tick()) }
 func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	cmd := m.update(msg)
 	m.choose() // there may be fewer rows now
+	if m.unseen && !m.covered() {
+		m.moved, m.unseen = m.now(), false
+	}
 	return m, cmd
 }
 
@@ -177,6 +182,9 @@ func (m *Model) choose() {
 	at := m.index(shown)
 	if at < 0 {
 		at = max(0, min(m.place, len(shown)-1)) // the one that took the place of one that is gone
+		if m.chosen != "" {
+			m.moved, m.unseen = m.now(), m.covered()
+		}
 	}
 	m.place = at
 	m.chosen = ""

@@ -11,13 +11,24 @@ import (
 
 // palette is the list of commands, selected by what is typed: the words of a command, then the name of an agent and a text.
 type palette struct {
-	in *input
-	at int
+	in     *input
+	at     int
+	agent  string // the one that commands are for, unless one is named
+	reason string // why there is none
 }
 
 func (m *Model) openPalette() tea.Cmd {
 	in := &input{prompt: ": "}
-	m.palette, m.input = &palette{in: in}, in
+	p := &palette{in: in}
+	switch g, ok := m.target(); {
+	case !ok:
+		p.reason = "no agent is selected"
+	case m.unsettled():
+		p.reason = m.tookPlace() + ": do it again, or type the name of the agent behind the words"
+	default:
+		p.agent = g.Name
+	}
+	m.palette, m.input = p, in
 	return nil
 }
 
@@ -98,21 +109,29 @@ func (m *Model) chosenCommand(c command) tea.Cmd {
 	if !ok {
 		rest = "" // what is typed selected it, and says nothing else
 	}
+	p := m.palette
 	m.closePalette()
-	g, selected := m.target()
-	if c.agent && rest != "" {
-		name, more, _ := strings.Cut(rest, " ")
-		i := slices.IndexFunc(m.agents, func(g api.Agent) bool { return g.Name == name })
-		if i < 0 {
+	var g api.Agent
+	if c.agent {
+		name, more := p.agent, ""
+		if rest != "" {
+			name, more, _ = strings.Cut(rest, " ")
+		}
+		i := m.named(name)
+		switch {
+		case i < 0 && rest != "":
 			m.fail("there is no agent " + clean(name) + ": the name of one comes after " + c.words)
 			return nil
+		case name == "":
+			m.fail(p.reason)
+			return nil
+		case i < 0:
+			m.fail("nothing was done: agent " + clean(name) + " is gone")
+			return nil
 		}
-		g, selected, rest = m.agents[i], true, strings.TrimSpace(more)
+		g, rest = m.agents[i], strings.TrimSpace(more)
 	}
 	switch {
-	case c.agent && !selected:
-		m.fail("no agent is selected")
-		return nil
 	case rest == "":
 		return c.act(m, g)
 	case c.text == nil:
@@ -120,6 +139,11 @@ func (m *Model) chosenCommand(c command) tea.Cmd {
 		return nil
 	}
 	return c.text(m, g, rest)
+}
+
+// named is the place of the agent with a name, or -1.
+func (m *Model) named(name string) int {
+	return slices.IndexFunc(m.agents, func(g api.Agent) bool { return g.Name == name })
 }
 
 // paletteFrom is the first of n commands that is shown.
@@ -148,8 +172,8 @@ func (m *Model) paletteView() []string {
 		rows = []string{"  no command has these words"}
 	}
 	target := ""
-	if g, ok := m.target(); ok {
-		target = "for " + clean(g.Name) + ", or type NAME behind the words"
+	if p.agent != "" {
+		target = "for " + clean(p.agent) + ", or type NAME behind the words"
 	}
 	return append(m.framed(titleStyle.Render("polis  commands"), target, rows, h, ""), m.foot()...)
 }

@@ -12,10 +12,6 @@ import (
 	"polis/daemon/api"
 )
 
-// settle is how long the keys that answer do nothing after a question took the place of another:
-// what was typed before it was on the screen does not answer it.
-const settle = 700 * time.Millisecond
-
 // questions is the screen where a person answers agents' questions.
 type questions struct {
 	chosen string       // an ID

@@ -114,7 +114,7 @@ func (m *Model) foot() []string {
 	style := plainStyle
 	switch {
 	case m.ask != nil:
-		lines, style = wrap(even(m.ask.text)+" [y/N]", m.width, 4), warnStyle
+		lines, style = asked(even(m.ask.text), m.width, 4), warnStyle
 	case m.input != nil:
 		// The end of the line is what is being typed.
 		room := m.width - ansi.StringWidth(m.input.prompt) - 1
@@ -139,6 +139,17 @@ func (m *Model) foot() []string {
 		lines[i] = style.Render(ansi.Truncate(lines[i], m.width, "~"))
 	}
 	return append(lines, m.hintLine())
+}
+
+// asked is a question in at most n lines of w cells, with its answers at the end, however long it is.
+func asked(text string, w, n int) []string {
+	const answers = " [y/N]"
+	lines := wrap(text+answers, w, n+1)
+	if len(lines) > n {
+		lines = lines[:n]
+		lines[n-1] = ansi.Truncate(lines[n-1], max(0, w-len(answers)-1), "") + "~" + answers
+	}
+	return lines
 }
 
 // doing is what is being done now.
