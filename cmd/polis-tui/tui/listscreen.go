@@ -9,6 +9,7 @@ import (
 // listScreen is a screen with a list above, and the details of the chosen one below.
 type listScreen struct {
 	title, count, none string
+	old                bool // what is shown could not be read again
 	at, n              int  // the chosen one, -1 for none; how many there are
 	top                *int // the first line of the details that is shown
 	line               func(i int) string
@@ -24,7 +25,7 @@ func (m *Model) detailRows(n int) int { return max(1, m.height-3-m.listRows(n)-l
 
 func (m *Model) chooserView(s listScreen) []string {
 	rows := m.listRows(s.n)
-	out := []string{m.topEdge(titleStyle.Render(s.title), s.count)}
+	out := []string{m.topEdge(titleStyle.Render(s.title), m.current(s.count, s.old))}
 	if s.at < 0 {
 		h := m.bodyHeight()
 		return append(append(append(out, m.box([]string{"  " + s.none}, h)...), m.lowEdge("", "")), m.foot()...)
@@ -51,6 +52,14 @@ func (m *Model) chooserView(s listScreen) []string {
 	}
 	out = append(append(out, m.midEdge("", where)), m.box(shown, h)...)
 	return append(append(out, m.lowEdge("", "")), m.foot()...)
+}
+
+// current puts before a text about what is shown that it is not of now.
+func (m *Model) current(text string, old bool) string {
+	if old || m.lookErr != nil {
+		return badStyle.Render("not connected") + "  " + text
+	}
+	return text
 }
 
 // listFrom is the first of n that is shown if the one at a place is chosen.

@@ -128,7 +128,7 @@ func (m *Model) update(msg tea.Msg) tea.Cmd {
 	case tasksMsg:
 		return m.tasksRead(msg)
 	case linesMsg:
-		m.arrived(msg)
+		return m.arrived(msg)
 	case doneMsg:
 		return m.done(msg)
 	}

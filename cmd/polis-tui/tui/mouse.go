@@ -36,7 +36,7 @@ func (m *Model) click(y int) tea.Cmd {
 	case m.help:
 		m.help = false
 	case m.palette != nil:
-		found := matches(m.palette.in.text)
+		found := m.matches(m.palette.in.text)
 		i := m.paletteFrom(len(found)) + row
 		if row < 0 || row >= m.bodyHeight() || i >= len(found) {
 			return nil

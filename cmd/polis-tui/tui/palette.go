@@ -38,11 +38,14 @@ func (m *Model) closePalette() { m.palette, m.input = nil, nil }
 func fields(text string) []string { return strings.Fields(text) }
 
 // matches are the commands that a typed text selects. A text that begins with the words of a command is that one.
-func matches(text string) (out []command) {
+// An agent is named behind all words of a command: where it would be one of the words that select, nothing is selected, as the
+// command would be for another agent.
+func (m *Model) matches(text string) (out []command) {
 	if c, _, ok := exact(text); ok {
 		return []command{c}
 	}
 	words := fields(strings.ToLower(text))
+	agent := slices.ContainsFunc(fields(text), func(w string) bool { return m.named(w) >= 0 })
 	var later []command
 	for _, c := range commands() {
 		named := strings.HasPrefix(c.words, strings.Join(words, " "))
@@ -50,7 +53,7 @@ func matches(text string) (out []command) {
 		switch {
 		case named:
 			out = append(out, c)
-		case all:
+		case all && !agent:
 			later = append(later, c)
 		}
 	}
@@ -76,7 +79,7 @@ func exact(text string) (found command, rest string, ok bool) {
 // paletteKey takes the keys of the palette that do not edit the text.
 func (m *Model) paletteKey(s string) (cmd tea.Cmd, known bool) {
 	p := m.palette
-	found := matches(p.in.text)
+	found := m.matches(p.in.text)
 	switch s {
 	case "esc", "ctrl+p":
 		m.closePalette()
@@ -93,7 +96,7 @@ func (m *Model) paletteKey(s string) (cmd tea.Cmd, known bool) {
 	case "enter":
 		if p.at >= len(found) {
 			m.closePalette()
-			m.fail("there is no such command; : lists them")
+			m.fail("there is no such command; : lists them, and NAME comes behind all words of one")
 			return nil, true
 		}
 		return m.chosenCommand(found[p.at]), true
@@ -154,7 +157,7 @@ func (m *Model) paletteFrom(n int) int {
 
 func (m *Model) paletteView() []string {
 	p := m.palette
-	found := matches(p.in.text)
+	found := m.matches(p.in.text)
 	p.at = max(0, min(p.at, len(found)-1))
 	h := m.bodyHeight()
 	from := m.paletteFrom(len(found))

@@ -32,6 +32,7 @@ func TestCommandsOfThePaletteDoWhatTheirWordsSay(t *testing.T) {
 		{"no such agent", ":merge nobody<enter>", nil, "there is no agent nobody"},
 		{"a text that it does not take", ":merge one now<enter>", nil, "merge takes no text"},
 		{"no such command", ":xyzzy<enter>", nil, "there is no such command"},
+		{"a name behind what it does", ":ready two<enter>", nil, "NAME comes behind all words of one"},
 		{"given up", ":merge<esc>", nil, "> one"},
 		{"from a pane", "jd:merge<enter>y", []string{"merge two"}, "is merged"},
 	} {
@@ -59,6 +60,18 @@ func TestThePaletteListsAndSelects(t *testing.T) {
 		require.Contains(t, s.text(), "locks of one")
 		s.keys("<esc>:zzz")
 		require.Contains(t, s.text(), "no command has these words")
+	})
+}
+
+// An agent can have a name that is a word of commands.
+func TestANameDoesNotSelectACommandForAnotherAgent(t *testing.T) {
+	f := twoAgents()
+	f.agents[0].Name = "agent"
+	inBubble(t, f, func(t *testing.T, s *screen) {
+		s.keys("j:stop agent<enter>y")
+		require.Empty(t, f.changes(), "agents stop would be for the selected one")
+		s.keys(":agents stop agent<enter>y:agents sto<enter>y")
+		require.Equal(t, []string{"stop agent", "stop one"}, f.changes())
 	})
 }
 

@@ -32,6 +32,7 @@ type pane struct {
 	top, left int
 	end       bool // stay at the end while lines come
 	loading   bool
+	again     bool // read it again after that
 	loaded    bool
 	cut       bool // there is more than is kept
 	err       error
@@ -53,10 +54,14 @@ func (m *Model) open(kind, agent string) tea.Cmd {
 // reload asks for the pane's text again; a diff, which costs, only if forced.
 func (m *Model) reload(force bool) tea.Cmd {
 	p := m.pane
-	if p == nil || p.loading || p.kind == paneEvents || p.kind == paneDiff && !force {
+	if p == nil || p.kind == paneEvents || p.kind == paneDiff && !force {
 		return nil
 	}
-	p.loading = true
+	if p.loading {
+		p.again = p.again || force // what is being read may be of before
+		return nil
+	}
+	p.loading, p.again = true, false
 	get, n := m.log, maxLogLines
 	switch p.kind {
 	case paneDiff:
@@ -110,16 +115,20 @@ func (m *Model) taskText(ctx context.Context, kind, id string) (io.ReadCloser, e
 }
 
 // arrived takes a pane's text over, unless the pane has been closed since.
-func (m *Model) arrived(msg linesMsg) {
+func (m *Model) arrived(msg linesMsg) tea.Cmd {
 	p := m.pane
 	if p == nil || p != msg.pane {
-		return
+		return nil
 	}
 	p.loading, p.loaded, p.err = false, true, msg.err
 	if msg.err == nil {
 		p.lines, p.cut = msg.lines, msg.cut
 	}
 	m.scroll(0)
+	if p.again {
+		return m.reload(true)
+	}
+	return nil
 }
 
 // text is what the open pane shows.
@@ -217,7 +226,7 @@ func (m *Model) paneView() []string {
 		}
 		out = append(out, line)
 	}
-	return append(m.framed(titleStyle.Render(p.title()), where, out, h, ""), m.foot()...)
+	return append(m.framed(titleStyle.Render(p.title()), m.current(where, false), out, h, ""), m.foot()...)
 }
 
 func eventLine(e api.Event) string {

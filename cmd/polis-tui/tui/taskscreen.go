@@ -85,9 +85,7 @@ func (m *Model) tasksRead(msg tasksMsg) tea.Cmd {
 			s.chosen = s.all[0].ID
 		}
 	}
-	if msg.whole.ID != "" {
-		s.whole = msg.whole
-	}
+	s.whole = msg.whole // none: what was read before is not of now
 	if s.chosen != "" && s.whole.ID != s.chosen && msg.whole.ID != s.chosen && msg.whole.ID != "" {
 		return m.readTasks() // another one was chosen meanwhile
 	}
@@ -158,7 +156,7 @@ func (m *Model) tasksView() []string {
 		none = "reading ..."
 	}
 	return m.chooserView(listScreen{
-		title: "polis  tasks of " + clean(s.agent), count: api.Count(len(s.all), "task"), none: none, at: m.taskIndex(), n: len(s.all), top: &s.top,
+		title: "polis  tasks of " + clean(s.agent), count: api.Count(len(s.all), "task"), none: none, at: m.taskIndex(), n: len(s.all), top: &s.top, old: s.err != nil,
 		line: func(i int) string {
 			t := s.all[i]
 			return verbatim(fmt.Sprintf("  %-12s %s  %-5s %-28s %s", t.ID, t.Time.Local().Format(time.TimeOnly), m.took(t), escape.Spaces(taskResult(t)), agenttext.FirstLine(t.Prompt, 200)))
