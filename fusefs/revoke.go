@@ -25,7 +25,9 @@ func (fs *FS) revoked(h *handle, write bool) bool {
 	if fs.forbidden(h.node, write) {
 		return true
 	}
-	if write || !h.Writable { // a right to read is no right to write
+	// A right to read is no right to write, and a right to write none to read: a file that was renamed aside has the
+	// rules of two names.
+	if !write && !h.Writable || !fs.forbidden(h.node, !write) {
 		h.generation.Store(generation)
 	}
 	return false

@@ -141,6 +141,15 @@ func (d Denial) Shown() string {
 	return d.Code
 }
 
+// OwnRule is the rule of the agent that decided; "" if another thing did: of a locked file Rule is the reason of its holder.
+func (d Denial) OwnRule() string {
+	switch d.Code {
+	case CodeUndeclaredRead, CodeUndeclaredWrite, CodeHidden, CodeNotApproved:
+		return d.Rule
+	}
+	return ""
+}
+
 // Class is what refusals have in common that differ only in the last part of what was asked for.
 type Class struct{ Op, Code, Rule, Parent string }
 
