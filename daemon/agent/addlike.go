@@ -61,8 +61,16 @@ func (m *Manager) WorkModel(name string) string {
 	if err != nil {
 		return ""
 	}
-	return m.workModel(a)
+	m.mu.Lock()
+	takes := a.Type.TakesModel(a.Kept.Command)
+	m.mu.Unlock()
+	if !takes {
+		return ""
+	}
+	return m.lastBegun(a).Model
 }
+
+// workModel is WorkModel of an agent. a.op is held.
 
 func (m *Manager) workModel(a *Agent) string {
 	if !a.Type.TakesModel(a.Kept.Command) {

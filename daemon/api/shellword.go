@@ -17,10 +17,14 @@ func ShellWord(s string) string {
 }
 
 // PastedWord is ShellWord for a command that a person copies from a terminal: what a terminal does not show, or obeys, such as line
-// ends, escape sequences and bytes that are not UTF-8, is written in octal, as bash, zsh and ksh read it.
+// ends, escape sequences and bytes that are not UTF-8, is written in octal, as bash, zsh and ksh read it. So are characters that
+// end or continue the quotes of another shell: there the word is another one, and never a command.
 func PastedWord(s string) string {
-	odd := func(r rune) bool { return !unicode.IsPrint(r) }
+	odd := func(r rune) bool { return !unicode.IsPrint(r) || r == '\\' }
 	if utf8.ValidString(s) && !strings.ContainsFunc(s, odd) {
+		if strings.HasPrefix(s, "=") { // the path of a command in zsh
+			return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+		}
 		return ShellWord(s)
 	}
 	var b strings.Builder
@@ -28,13 +32,10 @@ func PastedWord(s string) string {
 	for i := 0; i < len(s); {
 		r, n := utf8.DecodeRuneInString(s[i:])
 		switch {
-		case r == utf8.RuneError && n == 1, odd(r):
+		case r == utf8.RuneError && n == 1, r == '\'', odd(r):
 			for _, c := range []byte(s[i : i+n]) {
 				fmt.Fprintf(&b, `\%03o`, c)
 			}
-		case r == '\'' || r == '\\':
-			b.WriteByte('\\')
-			b.WriteRune(r)
 		default:
 			b.WriteRune(r)
 		}

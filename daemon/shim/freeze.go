@@ -145,12 +145,10 @@ func (v *views) suspend(on bool) {
 	}
 }
 
-// waiting is the freeze as what the agent waits for.
-func (f *freezer) waiting() *api.Waiting {
-	if z := f.state(); z != nil {
-		return &api.Waiting{For: api.WaitingThaw, Since: z.At, What: z.Reason}
-	}
-	return nil
+// waitsForThaw reports whether a frozen agent waits for a person to thaw it: a freeze can end by itself, as for a
+// checkpoint, and that of a budget ends with the answer to its question.
+func waitsForThaw(z *api.Frozen, open *api.Waiting) bool {
+	return z != nil && z.Until == nil && (open == nil || z.By != api.FrozenByBudget)
 }
 
 func (s *Shim) handleFreeze(w http.ResponseWriter, r *http.Request) error {

@@ -31,11 +31,8 @@ func (s *Shim) addMain(st *wire.Status) *session {
 	st.OOM, st.Listening = s.oomOfMain(), s.listeningOn(api.ProtoTCP)
 	st.ListeningUDP = s.listeningOn(api.ProtoUDP)
 	st.LeftRunning, st.Waiting = s.leftovers.Any(), s.approvals.Waiting()
-	if z := s.freezer.waiting(); z != nil {
-		st.Frozen = s.freezer.state()
-		if st.Waiting == nil || st.Frozen == nil || st.Frozen.By != api.FrozenByBudget { // the answer to its question thaws it
-			st.Waiting = z
-		}
+	if st.Frozen = s.freezer.state(); waitsForThaw(st.Frozen, st.Waiting) {
+		st.Waiting = &api.Waiting{For: api.WaitingThaw, Since: st.Frozen.At, What: st.Frozen.Reason}
 	}
 	if st.Waiting == nil {
 		st.Waiting = s.leaseWaits.waiting(time.Now())
@@ -48,7 +45,7 @@ func (s *Shim) addMain(st *wire.Status) *session {
 			st.ExitCode, st.ExitedAt = &s.main.code, &s.main.ended
 		}
 	}
-	st.Said = s.Spec.SaidHook != ""
+	st.Said = s.said
 	s.addTask(st)
 	return s.main
 }

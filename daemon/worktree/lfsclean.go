@@ -47,38 +47,44 @@ func (w *Workspace) smudged(ctx context.Context, agent string, v View, out []byt
 		return nil, err
 	}
 	defer root.Close()
-	there, err := w.lfsThere(ctx, agent, pointers)
-	if err != nil {
-		return nil, err
-	}
-	clean := map[string]bool{}
-	var total int64
+	clean, same := map[string]string{}, map[string]lfs.Pointer{} // objects by line, pointers by object
+	left := int64(maxHashed)
 	for _, e := range changed {
 		p, ok := pointers[e.id]
-		if total += p.Size; !ok || total > maxHashed || !there[p.OID] {
+		if !ok || p.Size > left {
 			continue
 		}
-		same, err := isObject(ctx, root, e.path, p)
+		left -= p.Size
+		is, err := isObject(ctx, root, e.path, p)
 		if err != nil {
 			return nil, err
 		}
-		clean[e.at] = same
+		if is {
+			clean[e.at], same[p.OID] = p.OID, p
+		}
 	}
-	fields = slices.DeleteFunc(fields, func(line string) bool { return clean[line] })
+	there, err := w.lfsThere(ctx, agent, same)
+	if err != nil {
+		return nil, err
+	}
+	fields = slices.DeleteFunc(fields, func(line string) bool { return there[clean[line]] })
 	return []byte(strings.Join(append(fields, ""), "\x00")), nil
 }
 
 // lfsThere returns the objects of pointers that an agent or the project has. An agent that has only checked out what the
-// project has may have none of its own. A file whose object nobody has is the only copy of its content.
+// project has may have none of its own. A file whose object nobody has, or has with other content, is the only copy of it.
 func (w *Workspace) lfsThere(ctx context.Context, agent string, pointers map[string]lfs.Pointer) (map[string]bool, error) {
 	there := map[string]bool{}
 	look := func(dir *os.File) error {
 		for _, p := range pointers {
-			has, err := lfs.Has(dir, p)
+			if there[p.OID] {
+				continue
+			}
+			has, err := isObject(ctx, dir, lfs.Path(p.OID), p)
 			if err != nil {
 				return err
 			}
-			there[p.OID] = there[p.OID] || has
+			there[p.OID] = has
 		}
 		return nil
 	}

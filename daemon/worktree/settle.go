@@ -63,7 +63,7 @@ func (w *Workspace) asOld(agent string, asked func(path string) bool) (int64, er
 	var newest int64
 	soon := time.Now().Add(maxSettle).Unix() - 1
 	for i := range x.Entries {
-		if at := x.Modified(i); at >= fi.ModTime().Unix() && at < soon && asked(x.Entries[i].Name) {
+		if at := x.Modified(i); at >= fi.ModTime().Unix() && at <= soon && asked(x.Entries[i].Name) {
 			newest = max(newest, at)
 		}
 	}

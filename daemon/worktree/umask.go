@@ -14,12 +14,18 @@ func (p *Project) umask() *int {
 	objects := filepath.Join(p.CommonDir(), "objects")
 	err := asuser.Do(p.Owner.UID, p.Owner.GID, func() error {
 		fi, err := os.Lstat(objects)
-		if err == nil && fi.IsDir() {
-			// Never what everybody can write.
-			of := int(^fi.Mode().Perm()&0o077 | 0o002)
-			mask = &of
+		if err != nil || !fi.IsDir() {
+			return err
 		}
-		return err
+		top, err := os.Lstat(p.Path)
+		if err != nil {
+			return err
+		}
+		// Never what everybody can write. Below its directory git opens files to a group itself, so that the files
+		// of the working tree need not be.
+		of := int(^(fi.Mode().Perm()&top.Mode().Perm())&0o077 | 0o002)
+		mask = &of
+		return nil
 	})
 	if err != nil {
 		return nil // git says what is wrong with the repository
