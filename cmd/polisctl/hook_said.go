@@ -19,7 +19,7 @@ func (a *app) hookSaid(cmd *cobra.Command, name string) error {
 		return usagef("there is no hook for what was said to %q", clean(name)).WithHint("there are hooks for claude, codex and qwen")
 	}
 	// The program would get EPIPE if nobody read the call.
-	input, err := io.ReadAll(io.LimitReader(a.stdin, hook.MaxInput))
+	input, err := io.ReadAll(io.LimitReader(a.stdin, hook.MaxEnded))
 	if err != nil {
 		return err
 	}
@@ -27,14 +27,18 @@ func (a *app) hookSaid(cmd *cobra.Command, name string) error {
 	defer stop()
 	c := client.NewInside(client.InsideSocket)
 	defer c.Close()
-	if ended, err := program.Ended(input); err == nil && ended.Tool != "" {
+	ended, err := program.Ended(input)
+	if err != nil {
+		return nil //nolint:nilerr // whose call it was is not known: the text stays for another one
+	}
+	if ended.Tool != "" {
 		// Without this, what the call's approval covers ends by its time, or with the next question about its files.
 		_ = c.ToolDone(ctx, api.ToolDone{Tool: ended.Tool, Input: ended.Input}) //nolint:errcheck // there is nobody to tell
 	}
 	var call struct {
 		Subagent string `json:"agent_id"`
 	}
-	if json.Unmarshal(input, &call) == nil && call.Subagent != "" {
+	if json.Unmarshal(input, &call) != nil || call.Subagent != "" || ended.Failed() {
 		return nil // the text is not for a subagent, which would keep it for itself
 	}
 	said, ok, err := c.TakeSaid(ctx)

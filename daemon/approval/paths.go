@@ -37,18 +37,34 @@ func pathsOf(input map[string]any) []string {
 
 // patched are the files that a patch of Codex changes, each once, in order.
 func patched(patch string) (paths []string) {
-	if !strings.Contains(patch, "*** Begin Patch") {
-		return nil
-	}
 	seen := map[string]bool{}
+	PatchAt(patch, func(p string) string {
+		if !seen[p] {
+			seen[p] = true
+			paths = append(paths, p)
+		}
+		return p
+	})
+	return paths
+}
+
+// PatchAt replaces the names of the files in a patch of Codex. Other text is returned as it is.
+func PatchAt(patch string, name func(string) string) string {
+	if !strings.Contains(patch, "*** Begin Patch") {
+		return patch
+	}
+	var b strings.Builder
 	for line := range strings.Lines(patch) {
 		for _, head := range []string{"*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: "} {
 			p, ok := strings.CutPrefix(strings.TrimSpace(line), head)
-			if p = strings.TrimSpace(p); ok && p != "" && !seen[p] {
-				seen[p] = true
-				paths = append(paths, p)
+			if p = strings.TrimSpace(p); ok && p != "" {
+				if to := name(p); to != p {
+					line = strings.Replace(line, head+p, head+to, 1)
+				}
+				break
 			}
 		}
+		b.WriteString(line)
 	}
-	return paths
+	return b.String()
 }

@@ -24,6 +24,9 @@ func merged(settings func(command string) object) func(string, []byte) ([]byte, 
 			if err := json.Unmarshal(host, &base); err != nil {
 				return nil, fmt.Errorf("the host's own file is no JSON: %w", err)
 			}
+			if base == nil { // null
+				base = object{}
+			}
 		}
 		return encode(over(base, settings(command)))
 	}

@@ -173,3 +173,24 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestPathsInPatchesAreAbsolute: a patch is about the files of the directory that the program is in.
+func TestPathsInPatchesAreAbsolute(t *testing.T) {
+	c, err := mustProgram(t, "codex").Parse([]byte(`{"hook_event_name":"PreToolUse","tool_name":"apply_patch","cwd":"/repo/sub","tool_input":{"command":["apply_patch","*** Begin Patch\n*** Update File: a.txt\n*** Move to: /repo/b\n@@\n-*** x\n*** Add File: ../c\n+1\n*** End Patch"]}}`))
+	require.NoError(t, err)
+	require.Equal(t, []any{"apply_patch", "*** Begin Patch\n*** Update File: /repo/sub/a.txt\n*** Move to: /repo/b\n@@\n-*** x\n*** Add File: /repo/c\n+1\n*** End Patch"}, c.Input["command"])
+}
+
+// TestTheEndOfACallThatFailedIsRead, and null in a file of the host is nothing.
+func TestTheEndOfACallThatFailedIsRead(t *testing.T) {
+	p := mustProgram(t, "claude")
+	b, err := p.SaidConfig("SAID", nil)
+	require.NoError(t, err)
+	require.Contains(t, string(b), "PostToolUseFailure")
+	c, err := p.Ended([]byte(`{"hook_event_name":"PostToolUseFailure","tool_name":"Edit","tool_input":{"file_path":"a"},"cwd":"/r"}`))
+	require.NoError(t, err)
+	require.True(t, c.Failed())
+	require.Equal(t, "/r/a", c.Input["file_path"])
+	_, err = mustProgram(t, "qwen").SaidConfig("SAID", []byte("null"))
+	require.NoError(t, err)
+}

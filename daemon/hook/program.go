@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"polis/daemon/api"
+	"polis/daemon/approval"
 )
 
 // MaxInput bounds what a program gives to its hook, in bytes.
@@ -103,12 +104,36 @@ func (p Program) Parse(b []byte) (Call, error) {
 	return c, api.Errorf(api.CodeBadRequest, "hook %q of tool %q is not known", api.Shorten(c.Event, 64), api.Shorten(c.Tool, 64))
 }
 
-// atCwd makes the paths of arguments absolute.
+// atCwd makes the paths of arguments absolute, and those in patches.
 func atCwd(input map[string]any, cwd string) map[string]any {
+	if filepath.IsAbs(cwd) {
+		for k, v := range input {
+			switch v := v.(type) {
+			case string:
+				input[k] = patchAt(v, cwd)
+			case []any: // the words of a command
+				for i, w := range v {
+					if text, ok := w.(string); ok {
+						v[i] = patchAt(text, cwd)
+					}
+				}
+			}
+		}
+	}
 	for _, k := range []string{"file_path", "notebook_path", "path", "absolute_path", "dir_path"} {
 		if p, ok := input[k].(string); ok && p != "" && !filepath.IsAbs(p) && filepath.IsAbs(cwd) {
 			input[k] = filepath.Join(cwd, p)
 		}
 	}
 	return input
+}
+
+// patchAt makes the paths in a patch absolute.
+func patchAt(text, cwd string) string {
+	return approval.PatchAt(text, func(p string) string {
+		if filepath.IsAbs(p) {
+			return p
+		}
+		return filepath.Join(cwd, p)
+	})
 }

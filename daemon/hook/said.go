@@ -13,6 +13,12 @@ import (
 // saidTimeout bounds the hook that asks what was said, in seconds.
 const saidTimeout = 60
 
+// failed is the event of a call that has failed.
+const failed = "PostToolUseFailure"
+
+// MaxEnded bounds what a program gives to its hook after a call of a tool, in bytes: the answer of the tool is in it.
+const MaxEnded = 16 << 20
+
 // saidHook is a hook that asks, after each call of a tool, what persons have said to the agent.
 type saidHook struct {
 	file   string
@@ -25,13 +31,18 @@ type saidHook struct {
 func (p Program) said() saidHook {
 	switch p.Name {
 	case "claude": // Claude Code, "Hooks reference", PostToolUse. Times are in seconds.
-		return saidHook{"/etc/claude-code/managed-settings.d/polis-say.json", dropIn(saidSettings(saidTimeout))}
+		return saidHook{"/etc/claude-code/managed-settings.d/polis-say.json", dropIn(claudeSaid)}
 	case "codex": // Codex, "Managed configuration". Times are in seconds.
 		return saidHook{"/etc/codex/requirements.toml", codexSaid}
 	case "qwen": // Qwen Code, "Hooks", PostToolUse. Times are in milliseconds.
 		return saidHook{"/etc/qwen-code/settings.json", merged(saidSettings(saidTimeout * 1000))}
 	}
 	return saidHook{}
+}
+
+// claudeSaid is for calls that failed, too (PostToolUseFailure): with each of them ends what its approval covers.
+func claudeSaid(command string) object {
+	return object{"hooks": object{"PostToolUse": entry(command, saidTimeout), failed: entry(command, saidTimeout)}}
 }
 
 func saidSettings(timeout int) func(command string) object {
@@ -47,6 +58,9 @@ func (p Program) Ended(b []byte) (Call, error) {
 	c.Input = atCwd(c.Input, c.Cwd)
 	return c, nil
 }
+
+// Failed reports whether the call failed: the program adds nothing to what its model reads of that.
+func (c Call) Failed() bool { return c.Event == failed }
 
 // SaidFile is the configuration in the sandbox that names the hook that asks, after each call of a tool,
 // what persons have said to the agent; "" if the program has no such hook. It can be File.

@@ -127,16 +127,16 @@ func (s *Shim) insidePermission(w http.ResponseWriter, r *http.Request) error {
 	}
 	q.PID, q.Program = caller(r)
 	requestID, before := q.Request, s.markOf(q) // what waits does not hold all of the question
-	command := s.covers.command()
 	call := s.coverOf(q)
 	id, a, err := s.ask(r.Context(), q, wait)
 	if err != nil {
+		s.approvedCall(call, "", api.Answer{})
 		return err
 	}
 	if a.Verdict == api.VerdictApprove {
 		s.beforeTool(r.Context(), before)
 	}
-	s.approvedCall(call, command, id, a)
+	s.approvedCall(call, id, a)
 	return writeJSON(w, api.PermissionResponse{Type: "permission_response", RequestID: requestID, ID: id, Result: a.Verdict, Reason: a.Reason, Rule: a.Rule})
 }
 

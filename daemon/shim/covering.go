@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"polis/daemon/api"
@@ -15,6 +16,7 @@ import (
 // coverOf prepares the cover of a tool's question, while the process that asks certainly lives. It is nil if there can be
 // none. Whatever the answer to the new question is, earlier ones to questions about its files hold no more.
 func (s *Shim) coverOf(q approval.Question) *cover {
+	command := s.covers.command()
 	paths := coverable(q)
 	s.covers.over(q.Paths)
 	if len(paths) == 0 {
@@ -25,30 +27,34 @@ func (s *Shim) coverOf(q approval.Question) *cover {
 		return nil
 	}
 	asked := shortQuestion(q)
-	asked.Name, asked.Class, asked.Text, asked.Paths, asked.Call = q.Name, q.Class, q.Text, paths, ""
-	return &cover{asked: asked, line: line}
+	asked.Name, asked.Class, asked.Text, asked.Paths, asked.Call = q.Name, q.Class, strings.Clone(q.Text), paths, ""
+	c := &cover{asked: asked, line: line}
+	s.covers.add(c, command)
+	return c
 }
 
 // approvedCall lets the answer to the question of a cover hold for the system calls of its call. The answer of a rule, which
-// no person has given to this call, does not.
-func (s *Shim) approvedCall(c *cover, command uint64, id string, a api.Answer) {
+// no person has given to this call, does not, and neither does one to an equal question of another process: the person saw
+// the process that asked first. a is the zero value if there is no answer.
+func (s *Shim) approvedCall(c *cover, id string, a api.Answer) {
 	if c == nil {
 		return
 	}
-	if a.Verdict != api.VerdictApprove {
-		s.covers.over(c.asked.Paths) // also those of calls that were approved meanwhile
-		return
-	}
 	v, err := s.approvals.Get(id)
-	if id == "" || err != nil || v.Answer == nil {
-		return
+	since, clock := leftover.Now()
+	switch {
+	case a.Verdict == api.VerdictDeny || a.Verdict == api.VerdictAbort:
+		s.covers.over(c.asked.Paths) // also those of calls that were approved meanwhile
+	case a.Verdict != api.VerdictApprove || id == "" || err != nil || v.Answer == nil || v.PID != c.asked.PID:
+		s.covers.drop(c)
+	case clock != nil:
+		s.Log.Warn("system calls of an approved call not covered", "err", clock)
+		s.covers.drop(c)
+	default:
+		s.covers.open(c, func() {
+			c.id, c.answer, c.asked.Task, c.since, c.until = id, a, v.Task, since, time.Now().Add(coverTime)
+		})
 	}
-	if c.since, err = leftover.Now(); err != nil {
-		s.Log.Warn("system calls of an approved call not covered", "err", err)
-		return
-	}
-	c.id, c.answer, c.asked.Task, c.until = id, a, v.Task, time.Now().Add(coverTime)
-	s.covers.add(c, command)
 }
 
 // covered reports whether the answer to the question of a tool's call holds for a path that the process uses. What a rule or

@@ -29,14 +29,14 @@ type cover struct {
 	asked approval.Question
 	line  leftover.Line // of the process that asked; later of the one that uses it
 	since uint64        // when the answer came, in ticks of the kernel
-	until time.Time
+	until time.Time     // zero before the answer
 	// told has what was recorded already.
 	told map[api.ApprovalKind]map[string]bool
 }
 
 // holds reports whether the cover is for a path. An edit reads the file, too; what reads does not write.
 func (c *cover) holds(kind api.ApprovalKind, path string, now time.Time) bool {
-	if now.After(c.until) || !slices.Contains(c.asked.Paths, path) {
+	if c.until.IsZero() || now.After(c.until) || !slices.Contains(c.asked.Paths, path) {
 		return false
 	}
 	return c.asked.Class == api.ToolEdit || kind == api.ApprovalRead && c.asked.Class == api.ToolRead
@@ -68,15 +68,34 @@ func (c *covers) command() uint64 {
 	return c.which
 }
 
-// add adds a cover of a command, if that still runs.
+// add adds a cover of a command, if that still runs. It holds from open on. Until then what ends the covers of its paths
+// ends it, too.
 func (c *covers) add(n *cover, command uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.runs || c.which != command {
 		return
 	}
+	now := time.Now()
+	c.all = slices.DeleteFunc(c.all, func(o *cover) bool { return !o.until.IsZero() && now.After(o.until) })
 	c.all = append(c.all, n)
 	c.all = c.all[max(0, len(c.all)-maxCovers):]
+}
+
+// open lets a cover that was added hold, as set says, unless it has ended.
+func (c *covers) open(o *cover, set func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if slices.Contains(c.all, o) {
+		set()
+	}
+}
+
+// drop ends one cover.
+func (c *covers) drop(o *cover) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all = slices.DeleteFunc(c.all, func(other *cover) bool { return other == o })
 }
 
 // over ends the covers of paths.

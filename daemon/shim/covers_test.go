@@ -39,7 +39,7 @@ func (s *Shim) called(t require.TestingT, pid int, tool string, input map[string
 	q, err := s.toolNames.Question(tool, input, []string{"/repo"})
 	require.NoError(t, err)
 	q.PID = pid
-	command, c := s.covers.command(), s.coverOf(q)
+	c := s.coverOf(q)
 	caller, err := s.approvals.Ask(q, time.Now().Add(time.Hour))
 	require.NoError(t, err)
 	if id := caller.ID(); id != "" {
@@ -48,7 +48,7 @@ func (s *Shim) called(t require.TestingT, pid int, tool string, input map[string
 	}
 	a, ok := caller.Leave()
 	require.True(t, ok)
-	s.approvedCall(c, command, caller.ID(), a)
+	s.approvedCall(c, caller.ID(), a)
 	if caller.ID() == "" {
 		return api.Approval{}
 	}
@@ -280,4 +280,57 @@ func TestPropertyNoUseIsCoveredThatNobodyApproved(t *testing.T) {
 			},
 		})
 	})
+}
+
+// TestWhatEndsACoverCountsBeforeItsAnswer: between the answer and its effect a checkpoint is made, which takes time.
+func TestWhatEndsACoverCountsBeforeItsAnswer(t *testing.T) {
+	for name, end := range map[string]func(s *Shim){
+		"another question of its file": func(s *Shim) { s.called(t, 10, "Edit", fileInput("a"), api.VerdictDeny) },
+		"a denial at the system call":  func(s *Shim) { s.covers.over([]string{"a"}) },
+		"the end of the command":       func(s *Shim) { s.covers.end() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := callingShim(t, t.Context())
+			q, err := s.toolNames.Question("Edit", fileInput("a"), nil)
+			require.NoError(t, err)
+			q.PID = 10
+			c := s.coverOf(q)
+			require.False(t, s.coversUse(true, 10, "a"), "there is no answer yet")
+			caller, err := s.approvals.Ask(q, time.Now().Add(time.Hour))
+			require.NoError(t, err)
+			_, err = s.approvals.Answer(caller.ID(), api.Answer{Verdict: api.VerdictApprove, By: "user:7"})
+			require.NoError(t, err)
+			a, ok := caller.Leave()
+			require.True(t, ok)
+			end(s)
+			s.approvedCall(c, caller.ID(), a)
+			require.False(t, s.coversUse(true, 10, "a"))
+		})
+	}
+}
+
+// TestAnEqualQuestionOfAnotherProcessIsNotCovered: the person saw the process that asked first.
+func TestAnEqualQuestionOfAnotherProcessIsNotCovered(t *testing.T) {
+	s := callingShim(t, t.Context())
+	q, err := s.toolNames.Question("Edit", fileInput("a"), nil)
+	require.NoError(t, err)
+	var covers []*cover
+	var callers []*approval.Caller
+	for _, pid := range []int{10, 20} {
+		q.PID = pid
+		covers = append(covers, s.coverOf(q))
+		caller, err := s.approvals.Ask(q, time.Now().Add(time.Hour))
+		require.NoError(t, err)
+		callers = append(callers, caller)
+	}
+	require.Equal(t, callers[0].ID(), callers[1].ID(), "one question")
+	_, err = s.approvals.Answer(callers[0].ID(), api.Answer{Verdict: api.VerdictApprove, By: "user:7"})
+	require.NoError(t, err)
+	for i, caller := range callers {
+		a, ok := caller.Leave()
+		require.True(t, ok)
+		s.approvedCall(covers[i], caller.ID(), a)
+	}
+	require.False(t, s.coversUse(true, 20, "a"))
+	require.Empty(t, s.covers.all)
 }

@@ -13,12 +13,6 @@ import (
 	"polis/daemon/shim/wire"
 )
 
-// Bounds of what is copied of the host's managed settings.
-const (
-	maxManaged      = 1 << 20 // bytes of a file
-	maxManagedFiles = 500
-)
-
 // hookCommand runs the hook and fails closed: a status other than that which blocks does not stop
 // the tool.
 func hookCommand(program string) string {
@@ -63,7 +57,9 @@ func (s *Shim) managedMounts() ([]sandbox.Mount, error) {
 	}
 	if asks {
 		if err := s.writeSaidHook(said); err != nil {
-			return nil, err
+			s.Log.Warn("texts of persons are the next task, not read at a call of a tool", "err", err)
+		} else {
+			s.said = true
 		}
 	}
 	return mounts, s.writeContext(s.settings())
@@ -95,7 +91,10 @@ func (s *Shim) writeSaidHook(p hook.Program) error {
 func (s *Shim) mergeManaged(path string, config func(host []byte) ([]byte, error)) error {
 	file := s.managedPath(path)
 	host, err := os.ReadFile(file)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) {
+		err = replaceable(path)
+	}
+	if err != nil {
 		return err
 	}
 	text, err := config(host)
@@ -134,49 +133,4 @@ func readManaged(path string) (string, error) {
 	}
 	b, err := os.ReadFile(path)
 	return string(b), err
-}
-
-// copyManaged copies the host's own managed settings, which the mount hides: the files of the
-// directory and of those in it, four deep. Others are left out.
-func copyManaged(from, to string) error {
-	if err := os.MkdirAll(to, 0o755); err != nil {
-		return err
-	}
-	left := maxManagedFiles
-	return copyManagedDir(from, to, 4, &left) // /etc/codex/skills/NAME/SKILL.md
-}
-
-func copyManagedDir(from, to string, depth int, left *int) error {
-	entries, err := os.ReadDir(from)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		info, err := e.Info()
-		if *left--; err != nil || *left < 0 || strings.HasPrefix(e.Name(), ".") {
-			continue
-		}
-		src, dst := filepath.Join(from, e.Name()), filepath.Join(to, e.Name())
-		switch {
-		case info.IsDir() && depth > 1:
-			if err := os.MkdirAll(dst, 0o755); err != nil {
-				return err
-			}
-			if err := copyManagedDir(src, dst, depth-1, left); err != nil {
-				return err
-			}
-		case info.Mode().IsRegular() && info.Size() <= maxManaged:
-			b, err := os.ReadFile(src)
-			if err != nil {
-				return err
-			}
-			if err := replaceFile(dst, string(b)); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }

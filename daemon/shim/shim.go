@@ -56,6 +56,7 @@ type Shim struct {
 	leftovers *leftover.Tracker
 	approvals *approval.Queue
 	hookEnv   []string // of the agent's programs; set before the sandbox is made
+	said      bool     // its program reads texts of persons at calls of tools; set before the sandbox is made
 	// toolNames are the names that the agent's program has for its tools.
 	toolNames  approval.Names
 	memoryAsks memoryAsks

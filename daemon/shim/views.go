@@ -243,7 +243,7 @@ func (s *Shim) why() []api.WhyEntry {
 	out := []api.WhyEntry{}
 	for probe, list := range map[bool][]view.Denial{false: s.views.whys.Entries(), true: s.views.probes.Entries()} {
 		for _, d := range list {
-			e := api.WhyEntry{Time: d.Time, Op: d.Op, Path: api.EncodePath(d.Path), Code: api.Code(d.Code), Errno: d.Errno, Holder: d.Holder, Hint: d.Hint, Pid: int(d.Pid), Program: d.Program, Count: d.Count, Probe: probe, By: d.By, Reason: d.Reason, Rule: d.Rule}
+			e := api.WhyEntry{Time: d.Time, Op: d.Op, Path: api.EncodePath(d.Path), Code: api.Code(d.Code), Errno: d.Errno, Holder: d.Holder, Hint: d.Hint, Pid: int(d.Pid), Program: d.Program, Count: d.Count, Probe: probe, By: d.By, Reason: d.Reason, Rule: d.OwnRule()}
 			if name := d.Shown(); name != d.Code {
 				e.Shown = name
 			}

@@ -71,6 +71,7 @@ func SandboxRoutes() []Route {
 		{"POST /v1/workers", "Delegate a task to a worker, and list, get, cancel and remove workers of the agent."},
 		{"POST /v1/timeline", "List the agent's own checkpoints, make, mount and unmount one, and go back to one."},
 		{"POST /v1/permission_request", "Request a permission, and wait for the answer."},
+		{"POST /v1/tool_done", "Report the end of a call that was approved: its approval covers no more."},
 		{"POST /v1/status_update", "Report the progress of the agent."},
 		{"POST /v1/task_complete", "End the agent's task."},
 	}
