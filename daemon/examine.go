@@ -10,7 +10,6 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/outlinks"
-	"polis/daemon/projectcheck"
 )
 
 // examineLimit bounds all of doctor's checks together.
@@ -42,9 +41,7 @@ func (d *Daemon) Doctor(ctx context.Context) (api.DoctorReport, error) {
 	}
 	for _, w := range d.sorted("") {
 		links, err := d.agents.Links(w.agents, d.live().Sandbox)
-		c := outlinks.Check(w.agents.Name, links, err)
-		c.Command = projectcheck.Project{Links: links, Mounts: d.live().Sandbox.ExtraMounts, Reload: reloadCommand()}.MountCommand()
-		rep.Checks = append(rep.Checks, c)
+		rep.Checks = append(rep.Checks, outlinks.Check(w.agents.Name, links, err))
 	}
 	return rep, nil
 }

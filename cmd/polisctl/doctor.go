@@ -76,7 +76,7 @@ func doctorPage(p *page, rep api.DoctorReport) {
 			p.line("  what to do: %s", c.Fix)
 		}
 		if c.Command != "" {
-			p.line("  command:    %s", c.Command)
+			p.command("  command:    ", c.Command) // a wrapped line would be two commands
 		}
 		if c.NoCommand != "" {
 			p.line("  no command does it: %s", c.NoCommand)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,6 +24,16 @@ func TestDoctorReportsWhatIsWrongAndWhatToDo(t *testing.T) {
 	require.Contains(t, out.String(), "warning   FUSE passthrough   refused")
 	require.Contains(t, out.String(), "git: no merges\n  what to do: install git 2.38")
 	require.NotContains(t, out.String(), "kernel:")
+
+	// A long command is one command on a narrow terminal too.
+	long := "sudo sysctl -w a.first=1 && printf '%s\\n' 'a.first = 1  2' | sudo tee /etc/sysctl.d/90-polis-with-a-long-name.conf && sudo systemctl restart polisd"
+	out.Reset()
+	doctorPage(&page{w: &out, now: time.Now(), width: 60}, api.DoctorReport{Checks: []api.Check{{Name: "x", State: api.CheckWarn, Command: long}}})
+	_, printed, _ := strings.Cut(out.String(), "  command:    ")
+	require.Contains(t, printed, " \\\n")
+	joined := strings.ReplaceAll(strings.TrimSpace(printed), "\\\n", "")
+	require.Equal(t, shellWords(long), shellWords(joined))
+	require.NotContains(t, joined, "\n")
 	rep.Checks = rep.Checks[:2]
 	require.Equal(t, api.CheckWarn, rep.Worst())
 	require.Equal(t, api.CheckOK, api.DoctorReport{}.Worst())

@@ -190,7 +190,9 @@ func Check(workspace string, links []Link, err error) api.Check {
 		c.State, c.Found, c.Cost, c.Fix = api.CheckWarn, err.Error(), "unknown whether programs and files that the project links to exist in agents", "make the project's directory readable for its owner"
 		c.NoCommand = "what is in the way is not known, beside the error"
 	case len(texts) > 0:
-		c.State, c.Found, c.Cost, c.Fix = api.CheckWarn, strings.Join(texts, "; "), "what they lead to is not found in agents", "set extra_mounts as above, and restart polisd and the agents"
+		c.State, c.Found, c.Cost, c.Fix = api.CheckWarn, strings.Join(texts, "; "), "what they lead to is not found in agents",
+			"only if every agent of this machine may read what they lead to: add these mounts to sandbox.extra_mounts (polisctl config set), reload polisd, and restart the agents"
+		c.NoCommand = "the list is one for all projects, and what agents may read is yours to decide; polisctl init, in the project, prints the command that adds what its links need"
 	}
 	return c
 }

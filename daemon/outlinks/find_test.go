@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"polis/daemon/api"
 )
 
 // Agents and the owner choose names, links and kinds of files in the project.
@@ -51,4 +53,14 @@ func TestFindReadsAnyTree(t *testing.T) {
 	links, err = Find(top, dir, sees)
 	require.NoError(t, err)
 	require.Len(t, links, maxLinks)
+}
+
+// Two workspaces have one list of mounts: a command for each would drop the mounts of the other.
+func TestACheckOfLinksHasNoCommand(t *testing.T) {
+	c := Check("shop", []Link{{"run", "/opt/tool/bin/run"}}, nil)
+	require.Equal(t, api.CheckWarn, c.State)
+	require.Contains(t, c.Fix, "only if every agent of this machine may read what they lead to")
+	require.Empty(t, c.Command)
+	require.Contains(t, c.NoCommand, "one for all projects")
+	require.Empty(t, Check("shop", nil, nil).NoCommand)
 }

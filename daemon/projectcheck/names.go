@@ -25,11 +25,15 @@ func (p Project) refs(ctx context.Context) api.Finding {
 	if err != nil {
 		return unknown(Refs, err)
 	}
-	taken := strings.Fields(string(out)) // git allows no space in them
+	taken := strings.Split(string(out), "\n") // a name can have spaces that are not of ASCII
 	free := func(prefix, name string) string {
 		name = freeName(taken, prefix, name)
 		taken = append(taken, prefix+name)
 		return api.PastedWord(name)
+	}
+	plain, err := p.plainTags(ctx)
+	if err != nil {
+		return unknown(Refs, err)
 	}
 	var found, commands []string
 	others := 0
@@ -38,23 +42,36 @@ func (p Project) refs(ctx context.Context) api.Finding {
 		branch, isBranch := strings.CutPrefix(ref, "refs/heads/")
 		tag, isTag := strings.CutPrefix(ref, "refs/tags/")
 		switch {
-		case p.Kept[ref] == worktree.RefDamaged, !isBranch && !isTag, len(commands) == maxRenamed:
+		case p.Kept[ref] == worktree.RefDamaged, !isBranch && !isTag, isTag && !plain[ref], len(commands) == maxRenamed:
 			others++
 		case isBranch:
 			commands = append(commands, in(p.Git)+"branch -m -- "+api.PastedWord(branch)+" "+free("refs/heads/", branch))
 		default:
-			to := free("refs/tags/", tag)
-			commands = append(commands, in(p.Git)+"update-ref refs/tags/"+to+" "+api.PastedWord(ref)+" && "+in(p.Git)+"update-ref -d "+api.PastedWord(ref))
+			old, to := api.PastedWord(ref), free("refs/tags/", tag)
+			commands = append(commands, in(p.Git)+"update-ref --no-deref refs/tags/"+to+" "+old+" '' && "+in(p.Git)+"update-ref --no-deref -d "+old)
 		}
 	}
 	f := partly(Refs, strings.Join(found, "; "), "agents do not have them as the project has")
 	switch {
 	case len(commands) == 0:
-		return f.without("delete those of remotes that are in the way, and restore damaged ones from another clone", "polis does not know which of two refs is meant, or what a damaged one was")
+		return f.without("delete those of remotes that are in the way, make tags that are symbolic refs again with other names, and restore damaged ones from another clone",
+			"polis does not know which of two refs is meant, or what a damaged one was")
 	case others > 0:
-		return f.by(fmt.Sprintf("rename them in the project; what is not in the command (%d) needs another one, which polisctl init prints after it", others), all(commands))
+		return f.by(fmt.Sprintf("rename them in the project; what is not in the command (%d) needs something else, which polisctl init prints after it", others), all(commands))
 	}
 	return f.by("rename them in the project", all(commands))
+}
+
+// plainTags are the refs of the project's tags without the symbolic ones, which name another ref.
+func (p Project) plainTags(ctx context.Context) (map[string]bool, error) {
+	out, err := p.Git.Run(ctx, "for-each-ref", "--format=%(refname) %(symref)", "refs/tags")
+	plain := map[string]bool{}
+	for line := range strings.Lines(string(out)) {
+		if name, names, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " "); names == "" {
+			plain[name] = true
+		}
+	}
+	return plain, err
 }
 
 // freeName is a name that begins with "own-", for a ref that is not among taken and can be beside them: git has no a and a/b.

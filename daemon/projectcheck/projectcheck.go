@@ -87,7 +87,7 @@ func OwnersGit(ctx context.Context, p *worktree.Project, home, target string) []
 		rows = append(rows, identity(ctx, p, o), ignoreFiles(o))
 	}
 	files, err := p.AttributesFiles(ctx, home, target)
-	rows = append(rows, attributes(p, files, err))
+	rows = append(rows, attributes(files, err))
 	c, err := readConfigured(ctx, p, home)
 	if err != nil {
 		return append(rows, unknown(LineEndings, err), unknown(Filters, err), unknown(Sparse, err), unknown(Status, err))

@@ -25,12 +25,14 @@ import (
 
 const agentUID = 65534
 
+// mark is a variable of a process with an /etc of its own.
+const mark = "POLIS_TEST_OWN_ETC"
+
 // ownEtc runs the test again in a mount namespace with an /etc of its own, whose /etc/gitconfig the test writes. It
 // reports whether this is that process.
 func ownEtc(t *testing.T) bool {
 	t.Helper()
 	need.Root(t)
-	const mark = "POLIS_TEST_OWN_ETC"
 	if os.Getenv(mark) != "" {
 		dir := t.TempDir()
 		require.NoError(t, unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""))
@@ -206,6 +208,7 @@ func makeProject(rt require.TestingT, t *testing.T, w world, dir string) (projec
 		require.NoError(rt, err, "git %v: %s", args, out)
 	}
 	require.NoError(rt, os.MkdirAll(ownHome, 0o755))
+	require.NotEmpty(rt, os.Getenv(mark), "a world is made in ownEtc only: it replaces a file of the machine")
 	require.NoError(rt, os.RemoveAll("/etc/gitconfig"))
 	plain(dir, "init", "-q", "-b", "main", "src")
 	project = src

@@ -54,57 +54,129 @@ func TestTheCommandOfARowMakesItFine(t *testing.T) {
 	}{
 		"no identity":              {row: Identity, answers: "Ann O'Hara\nann@x.example\n", then: `test "$(git var GIT_AUTHOR_IDENT | sed 's/ [0-9].*//')" = "Ann O'Hara <ann@x.example>"`},
 		"no address":               {row: Identity, answers: "ann@x.example\n", w: world{config: map[string]string{"global": entryText("user.name", "Ann")}}, then: `git var GIT_AUTHOR_IDENT | grep -q '^Ann <ann@x.example>'`},
-		"attributes of the owner":  {row: Attributes, w: world{files: map[string]string{".config/git/attributes": "*.txt -diff"}}, then: `git check-attr diff a.txt | grep unset; test -z "$(git status --porcelain)"`},
-		"attributes at a name":     {row: Attributes, w: world{files: map[string]string{"x'y $z": "*.txt -diff\n"}, config: map[string]string{"global": entryText("core.attributesFile", "~/x'y $z")}}},
-		"attributes of the clone":  {row: Attributes, w: world{local: map[string]string{"info/attributes": "*.txt -diff\n"}, ours: map[string]string{".gitattributes": "*.c diff"}}, then: `grep -x '\*.c diff' .gitattributes; git check-attr diff a.txt | grep unset`},
 		"autocrlf, local":          {row: LineEndings, w: world{config: map[string]string{"local": entryText("core.autocrlf", "input")}}},
 		"autocrlf, worktree":       {row: LineEndings, w: world{linked: true, config: map[string]string{"local": entryText("extensions.worktreeConfig", "true"), "worktree": entryText("core.autocrlf", "input")}}},
-		"autocrlf that adds CR":    {row: LineEndings, w: world{config: map[string]string{"global": entryText("core.autocrlf", "true") + entryText("core.eol", "crlf")}}, then: `test -z "$(git status --porcelain)"; ! grep -q $'\r' a.txt`},
-		"a filter":                 {row: Filters, w: world{config: map[string]string{"xdg": entryText("filter.u'p $x.clean", "sed 's/a b/c/' %f") + entryText("filter.u'p $x.smudge", "cat")}, ours: map[string]string{".gitattributes": "*.up filter=\"u'p $x\"\n*.txt filter=up\n"}}},
-		"status of the owner":      {row: Status, w: world{config: map[string]string{"global": entryText("status.showUntrackedFiles", "no") + entryText("submodule.l'i $b.ignore", "all"), "local": entryText("core.fileMode", "false")}}},
-		"sparse":                   {row: Sparse, w: world{ours: map[string]string{"d ir'x/f": "f\n", "other/f": "f\n"}}, do: `git sparse-checkout set --no-cone "/d ir'x/" /dir/`, then: `test -e dir/b.c -a -e "d ir'x/f" -a ! -e other`},
+		"status of the owner":      {row: Status, w: world{config: map[string]string{"global": entryText("status.showUntrackedFiles", "no") + entryText("submodule.l'i $b.ignore", "all")}}},
 		"an empty submodule":       {row: Submodules, w: world{module: "empty"}, then: "test -e lib/l.txt"},
 		"a branch named as agents": {row: Refs, later: "git update-ref " + bad + " HEAD; git update-ref refs/heads/agent/-x HEAD; git branch own--x", then: "git rev-parse own--x-2"},
 		"remotes":                  {row: Remotes, do: `git config remote.-x.url /r; git config 'remote.x y.url' /s; git config "remote.it's.url" /t; git remote add x /u`, then: `test "$(git remote | xargs)" = "it-s remote-2 x x-y"`},
 		"a shallow clone":          {row: Layout, later: `git init -q --bare ../far; git push -q ../far main; git remote add origin "file://$PWD/../far"; git rev-parse HEAD > .git/shallow; git commit -q --allow-empty -m b`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c.w.ours = merged(map[string]string{"a.txt": "one\n", "file.up": "shout\n", "dir/b.c": "int x;\n"}, c.w.ours)
-			dir, err := os.MkdirTemp(base, "it's a $case")
-			require.NoError(t, err)
-			require.NoError(t, os.Chmod(dir, 0o755))
 			c.w.before = c.do
-			ws, _, owner := openWorld(t, t, c.w, dir)
-			paste(t, "cd "+api.PastedWord(owner.dir)+"; "+c.later, owner.home, "")
-			row := func() api.Finding {
-				p, err := ws.Project(t.Context())
-				require.NoError(t, err)
-				brought, err := ws.BringRefs(t.Context(), p, func(string) string { return "" })
-				require.NoError(t, err)
-				all := Project{Git: p, Home: owner.home, Target: "main", Kept: brought.Kept}
-				all.Submodules, all.SubmodulesErr = ws.SubmoduleNotice(t.Context(), "", false)
-				all.Settings, err = githooks.ReadSettings(t.Context(), p, owner.home)
-				require.NoError(t, err)
-				for _, r := range all.Findings(t.Context()) {
-					requireRemedy(t, r)
-					if r.Name == c.row {
-						return r
-					}
-				}
-				return api.Finding{}
-			}
+			row, owner := rowOf(t, base, c.w, c.row, c.later)
 			before := row()
 			require.Equal(t, api.WorksPartly, before.Works, "%+v", before)
+			require.NotEmpty(t, before.Command, "%+v", before)
 			paste(t, before.Command, owner.home, c.answers)
-			if after := row(); c.row == Filters { // what agents run, their new files are without
-				require.Contains(t, after.Cost, "agents' git runs these filters")
-			} else {
-				require.Equal(t, api.WorksOK, after.Works, "%s\n%+v", before.Command, after)
-			}
+			after := row()
+			require.Equal(t, api.WorksOK, after.Works, "%s\n%+v", before.Command, after)
 			paste(t, "set -e; cd "+api.PastedWord(owner.dir)+"; "+c.then, owner.home, "")
 			require.NoFileExists(t, "/tmp/polis-pasted")
 		})
 	}
+}
+
+// rowOf makes a world, and returns what reads the row of a name there. later is a script in the project when it is under polis.
+func rowOf(t *testing.T, base string, w world, name, later string) (func() api.Finding, caller) {
+	t.Helper()
+	w.ours = merged(map[string]string{"a.txt": "one\n", "file.up": "shout\n", "dir/b.c": "int x;\n"}, w.ours)
+	dir, err := os.MkdirTemp(base, "it's a $case")
+	require.NoError(t, err)
+	require.NoError(t, os.Chmod(dir, 0o755))
+	ws, _, owner := openWorld(t, t, w, dir)
+	paste(t, "cd "+api.PastedWord(owner.dir)+"; "+later, owner.home, "")
+	return func() api.Finding {
+		p, err := ws.Project(t.Context())
+		require.NoError(t, err)
+		brought, err := ws.BringRefs(t.Context(), p, func(string) string { return "" })
+		require.NoError(t, err)
+		all := Project{Git: p, Home: owner.home, Target: "main", Kept: brought.Kept}
+		all.Submodules, all.SubmodulesErr = ws.SubmoduleNotice(t.Context(), "", false)
+		all.Settings, err = githooks.ReadSettings(t.Context(), p, owner.home)
+		require.NoError(t, err)
+		for _, r := range all.Findings(t.Context()) {
+			requireRemedy(t, r)
+			if r.Name == name {
+				return r
+			}
+		}
+		return api.Finding{}
+	}, owner
+}
+
+// TestNoCommandDestroysOrTrusts: a row has no command, but the reason, where one would overwrite or delete what is not committed, follow links of
+// the project's owner as root, or have all users run the owner's programs. What it says to do by hand makes the row fine.
+func TestNoCommandDestroysOrTrusts(t *testing.T) {
+	if !ownEtc(t) {
+		return
+	}
+	base := t.TempDir()
+	require.NoError(t, os.Chmod(base, 0o755))
+	require.NoError(t, os.Chmod(filepath.Dir(base), 0o755))
+	const commit = "; git add .gitattributes; git commit -qm attributes; test -z \"$(git status --porcelain)\"; git check-attr diff a.txt | grep unset"
+	for name, c := range map[string]struct {
+		row, why string
+		w        world
+		// hand is a script in the project, of what the row says to do.
+		hand string
+	}{
+		"attributes of the owner": {row: Attributes, why: "only you know", w: world{files: map[string]string{".config/git/attributes": "*.txt -diff"}},
+			hand: `cat ~/.config/git/attributes > .gitattributes` + commit},
+		"attributes at a name": {row: Attributes, why: "only you know", w: world{files: map[string]string{"x'y $z": "*.txt -diff\n"}, config: map[string]string{"global": entryText("core.attributesFile", "~/x'y $z")}},
+			hand: `cat ~/"x'y \$z" > .gitattributes` + commit},
+		"attributes of the clone": {row: Attributes, why: "only you know", w: world{local: map[string]string{"info/attributes": "*.txt -diff\n"}, ours: map[string]string{".gitattributes": "*.txt diff\n"}},
+			hand: `cat .git/info/attributes >> .gitattributes; rm .git/info/attributes` + commit},
+		"autocrlf that adds CR": {row: LineEndings, why: "overwrites what is changed", w: world{config: map[string]string{"global": entryText("core.autocrlf", "true") + entryText("core.eol", "crlf")}},
+			hand: `git config core.autocrlf false; git config core.eol native; git ls-files -z | xargs -0 rm; git checkout -q -- .; test -z "$(git status --porcelain)"; ! grep -q $'\r' a.txt`},
+		"a filter": {row: Filters, why: "as every user of this machine",
+			w: world{config: map[string]string{"xdg": entryText("filter.u'p $x.clean", "touch /tmp/polis-pasted") + entryText("filter.u'p $x.smudge", "cat")}, ours: map[string]string{".gitattributes": "*.up filter=\"u'p $x\"\n*.txt filter=up\n"}}},
+		"sparse": {row: Sparse, why: "deletes the ignored files", w: world{ours: map[string]string{"d ir'x/f": "f\n", "other/f": "f\n"}, before: `git sparse-checkout set --no-cone "/d ir'x/" /dir/`},
+			hand: `git sparse-checkout set --cone "d ir'x" dir; test -e dir/b.c -a -e "d ir'x/f" -a ! -e other`},
+		"sparse by other patterns": {row: Sparse, why: "only you know", w: world{before: "git sparse-checkout set --no-cone '*.txt'"}},
+		"the file system's modes":  {row: Status, why: "core.filemode is what git has found out", w: world{config: map[string]string{"local": entryText("core.fileMode", "false"), "global": entryText("status.showUntrackedFiles", "no")}}},
+		"the file system's case":   {row: Status, why: "core.ignorecase is what git has found out", w: world{config: map[string]string{"local": entryText("core.ignoreCase", "true")}}},
+		"the file system's links":  {row: Status, why: "core.symlinks is what git has found out", w: world{config: map[string]string{"local": entryText("core.symlinks", "false")}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			row, owner := rowOf(t, base, c.w, c.row, "")
+			before := row()
+			require.Equal(t, api.WorksPartly, before.Works, "%+v", before)
+			require.Empty(t, before.Command, "%+v", before)
+			require.Contains(t, before.NoCommand, c.why)
+			if c.hand != "" {
+				paste(t, "set -e; cd "+api.PastedWord(owner.dir)+"; "+c.hand, owner.home, "")
+				require.Equal(t, api.WorksOK, row().Works, "%+v", row())
+			}
+			require.NoFileExists(t, "/tmp/polis-pasted")
+		})
+	}
+}
+
+// TestATagIsRenamedAndNeverWhatItNames: git follows a symbolic ref when it deletes one.
+func TestATagIsRenamedAndNeverWhatItNames(t *testing.T) {
+	if !ownEtc(t) {
+		return
+	}
+	dir := t.TempDir()
+	require.NoError(t, os.Chmod(filepath.Dir(dir), 0o755))
+	_, p, owner := openWorld(t, t, world{ours: map[string]string{"a.txt": "one\n"}}, dir)
+	paste(t, "cd "+owner.dir+"; git tag -am x v1; git tag own-v1; git tag v2; git symbolic-ref refs/tags/link refs/heads/main; git symbolic-ref refs/tags/nowhere refs/heads/none", owner.home, "")
+	kept := map[string]string{"refs/tags/v1": "x", "refs/tags/v2": "x", "refs/tags/link": "x", "refs/tags/nowhere": "x"}
+	r := Project{Git: p, Kept: kept}.refs(t.Context())
+	requireRemedy(t, r)
+	require.Contains(t, r.Fix, "what is not in the command (2)")
+	paste(t, `cd `+owner.dir+`; git rev-parse v1 > ../v1; `+r.Command, owner.home, "")
+	paste(t, `set -e; cd `+owner.dir+`; test "$(git rev-parse own-v1-2)" = "$(cat ../v1)"; test "$(git tag -l | xargs)" = "link own-v1 own-v1-2 own-v2"; git rev-parse --verify -q main; test "$(git symbolic-ref refs/tags/link)" = refs/heads/main; git symbolic-ref refs/tags/nowhere`, owner.home, "")
+
+	// A tag that became a symbolic one after the page was printed.
+	r = Project{Git: p, Kept: map[string]string{"refs/tags/own-v2": "x"}}.refs(t.Context())
+	paste(t, `cd `+owner.dir+`; git tag -d own-v2; git symbolic-ref refs/tags/own-v2 refs/heads/main; `+r.Command+`; git rev-parse --verify -q refs/heads/main`, owner.home, "")
+
+	r = Project{Git: p, Kept: map[string]string{"refs/tags/link": "x"}}.refs(t.Context())
+	requireRemedy(t, r)
+	require.Empty(t, r.Command)
+	require.Contains(t, r.Fix, "symbolic refs")
 }
 
 // requireRemedy: each row that is not fine says what to do, and has one command or the reason why there is none.

@@ -129,15 +129,12 @@ func (p Project) links() api.Finding {
 	}
 	c.Found = api.Shorten(strings.Join(found, "; "), maxFound)
 	c.Fix = "only if every agent of this machine may read what they lead to: mount it read-only, and restart the agents"
-	c.Command = p.MountCommand()
+	c.Command, c.NoCommand = p.mountCommand(), ""
 	return c
 }
 
-// MountCommand is the command that mounts what the links lead to, "" without links.
-func (p Project) MountCommand() string {
-	if len(p.Links) == 0 {
-		return ""
-	}
+// mountCommand is the command that mounts what the links lead to, beside the mounts that there are.
+func (p Project) mountCommand() string {
 	mounts := slices.Clone(p.Mounts)
 	for _, l := range p.Links {
 		if s := l.Source(); !hasSource(mounts, s) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -52,7 +51,7 @@ func ignoreFiles(o *worktree.OwnersGit) api.Finding {
 }
 
 // attributes is the row of the files with attributes that only one of both gits reads.
-func attributes(p *worktree.Project, files []string, err error) api.Finding {
+func attributes(files []string, err error) api.Finding {
 	if len(files) == 0 {
 		if err != nil {
 			return unknown(Attributes, err)
@@ -63,24 +62,12 @@ func attributes(p *worktree.Project, files []string, err error) api.Finding {
 	if err != nil {
 		found += "; " + err.Error()
 	}
-	const fix = "what all need belongs into .gitattributes of the project, in a commit"
+	const fix = "what all need belongs into .gitattributes of the project, in a commit of its owner: lines of info/attributes at the end, as they count more (remove them there), and others at the beginning"
 	f := partly(Attributes, found, "of your git and that of agents, only one has the attributes of these files")
-	switch {
-	case err != nil:
+	if err != nil {
 		return f.without(fix+"; first make these files readable for the owner of the project", "what is in the way is not known, beside the error")
-	case p.Bare:
-		return f.without(fix, "a bare repository has no checkout to commit in")
 	}
-	from := make([]string, 0, len(files))
-	empty := ""
-	for _, name := range files {
-		from = append(from, api.PastedWord(name))
-		if name == p.InfoAttributes() { // it precedes .gitattributes
-			empty = " && : > " + api.PastedWord(name)
-		}
-	}
-	return f.by(fix, fmt.Sprintf("{ echo; sed -n p %s; } >> %s%s && %sadd .gitattributes && %scommit -m 'Attributes of files' -- .gitattributes",
-		strings.Join(from, " "), api.PastedWord(filepath.Join(p.Path, ".gitattributes")), empty, in(p), in(p)))
+	return f.without(fix, "which of these lines all need, only you know")
 }
 
 // statusKeys are settings that change what git reports as changed or new, with the value that git has without them.
@@ -150,13 +137,11 @@ func (c configured) lineEndings(p *worktree.Project) api.Finding {
 		return fine(LineEndings, "as in agents")
 	}
 	f := partly(LineEndings, strings.Join(found, ", "), "the files of agents are made without converting line endings by it: they can have other ones there")
-	const fix = "convert in the project as agents do, and let .gitattributes say what all need"
 	if p.Bare || normal(c.owner["core.autocrlf"].Value) != "true" && normal(c.owner["core.eol"].Value) != "crlf" {
-		return f.by(fix, all(commands))
+		return f.by("convert in the project as agents do, and let .gitattributes say what all need", all(commands))
 	}
-	// The files have CRLF: they are made again, if none is changed.
-	return f.by(fix+"; the command ends at once if files are changed and not committed, and else makes all files again",
-		in(p)+"diff --quiet HEAD && "+all(commands)+" && "+in(p)+"read-tree --empty && "+in(p)+"reset -q --hard")
+	return f.without("commit or save what is changed, convert in the project as agents do (git config core.autocrlf false, core.eol native), and check all files out again; let .gitattributes say what all need",
+		"the files have CRLF now, and making them again overwrites what is changed, also what git status does not list")
 }
 
 // filters is the row of the filter drivers that apply to files of the project.
@@ -185,17 +170,13 @@ func (c configured) filters(ctx context.Context, p *worktree.Project, home strin
 		return partly(Filters, "lfs is configured for you, and not for the system", "agents' git does not run Git LFS: files that it has are pointers there, and new ones are no pointers").
 			by("configure it for all users of this machine", "sudo git lfs install --system --skip-repo")
 	}
-	var commands []string
-	for _, key := range slices.Sorted(maps.Keys(c.owner)) {
-		if rest, ok := strings.CutPrefix(key, "filter."); ok && slices.Contains(names, rest[:strings.LastIndexByte(rest, '.')]) && c.system[key].Value != c.owner[key].Value {
-			commands = append(commands, "sudo git config --system --replace-all "+api.PastedWord(key)+" "+api.PastedWord(c.owner[key].Value))
-		}
-	}
 	return partly(Filters, found, "agents' git does not run these filters, and merges that change files of theirs are not checked out").
-		by("only if agents may run them, and all users have their programs: configure them for the system", all(commands))
+		without("an administrator reads what the project's owner has configured (git config --get-regexp '^filter'), and sets it for the system (git config --system) only if agents and all users, root too, may run these programs",
+			"git runs what the system configures as every user of this machine, and here the owner of a project has chosen the programs")
 }
 
-// sparse is about the sparse checkout of the owner, which new agents have if it is one in cone mode.
+// sparse is about the sparse checkout of the owner, which new agents have if it is one in cone mode. No command makes it one: git deletes
+// ignored files then.
 func sparse(ctx context.Context, p *worktree.Project, home string) api.Finding {
 	c, err := p.Cone(ctx, home)
 	if err == nil && c == nil {
@@ -205,17 +186,24 @@ func sparse(ctx context.Context, p *worktree.Project, home string) api.Finding {
 		return fine(Sparse, "new agents have yours")
 	}
 	f := partly(Sparse, "core.sparsecheckout: "+api.Shorten(err.Error(), 300), "new agents have all files of the commit")
+	which := ""
 	dirs, ok := p.SparseDirs()
+	if ok {
+		words := make([]string, 0, len(dirs))
+		for _, d := range dirs {
+			words = append(words, api.PastedWord(d))
+		}
+		which = "; yours are " + api.Shorten(strings.Join(words, " "), 300)
+	}
+	f.Fix = "choose the directories of an agent (polisctl agents add --sparse), or save the ignored files outside of the directories that you need, and use a sparse checkout in cone mode (git sparse-checkout set --cone), which deletes them" + which
 	if !ok {
-		return f.without("use a sparse checkout in cone mode (git sparse-checkout set --cone), or choose the directories of an agent (polisctl agents add --sparse)",
-			"which directories are meant by these patterns, only you know")
+		return f.without(f.Fix, "which directories are meant by these patterns, only you know")
 	}
-	words := make([]string, 0, len(dirs))
-	for _, d := range dirs {
-		words = append(words, api.PastedWord(d))
-	}
-	return f.by("use a sparse checkout in cone mode, of the same directories", `printf '%s\n' `+strings.Join(words, " ")+" | "+in(p)+"sparse-checkout set --cone --stdin")
+	return f.without(f.Fix, "git sparse-checkout set --cone deletes the ignored files, such as configuration and build results, in all other directories")
 }
+
+// probed are the settings that git-init(1) makes by what it finds out about the file system of the project.
+var probed = []string{"core.filemode", "core.ignorecase", "core.symlinks"}
 
 func (c configured) status(p *worktree.Project) api.Finding {
 	keys, without := slices.Collect(maps.Keys(statusKeys)), maps.Clone(statusKeys)
@@ -230,6 +218,12 @@ func (c configured) status(p *worktree.Project) api.Finding {
 	if len(found) == 0 {
 		return fine(Status, "as in agents")
 	}
-	return partly(Status, strings.Join(found, ", "), "git status in agents can list other files as changed or new than yours").
-		by("have your git report in this project what that of agents does; in an agent, git config sets yours for that agent", all(commands))
+	f := partly(Status, strings.Join(found, ", "), "git status in agents can list other files as changed or new than yours")
+	for _, key := range probed {
+		if c.owner[key].Scope == "local" && slices.ContainsFunc(found, func(text string) bool { return strings.HasPrefix(text, key+" = ") }) {
+			return f.without("in an agent, git config sets yours for that agent; in the project, change only settings that are not of its file system",
+				key+" is what git has found out about the file system of the project: with another value, it can list files as changed that are not")
+		}
+	}
+	return f.by("have your git report in this project what that of agents does; in an agent, git config sets yours for that agent", all(commands))
 }
