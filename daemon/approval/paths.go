@@ -1,6 +1,6 @@
 package approval
 
-import "strings"
+import "polis/daemon/codexpatch"
 
 // pathKeys are the arguments by which tools of programs name a file or a directory.
 var pathKeys = []string{"file_path", "absolute_path", "notebook_path", "path", "dir_path", "filePath"}
@@ -38,7 +38,7 @@ func pathsOf(input map[string]any) []string {
 // patched are the files that a patch of Codex changes, each once, in order.
 func patched(patch string) (paths []string) {
 	seen := map[string]bool{}
-	PatchAt(patch, func(p string) string {
+	codexpatch.Rename(patch, func(p string) string {
 		if !seen[p] {
 			seen[p] = true
 			paths = append(paths, p)
@@ -46,25 +46,4 @@ func patched(patch string) (paths []string) {
 		return p
 	})
 	return paths
-}
-
-// PatchAt replaces the names of the files in a patch of Codex. Other text is returned as it is.
-func PatchAt(patch string, name func(string) string) string {
-	if !strings.Contains(patch, "*** Begin Patch") {
-		return patch
-	}
-	var b strings.Builder
-	for line := range strings.Lines(patch) {
-		for _, head := range []string{"*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: "} {
-			p, ok := strings.CutPrefix(strings.TrimSpace(line), head)
-			if p = strings.TrimSpace(p); ok && p != "" {
-				if to := name(p); to != p {
-					line = strings.Replace(line, head+p, head+to, 1)
-				}
-				break
-			}
-		}
-		b.WriteString(line)
-	}
-	return b.String()
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"polis/daemon/api"
-	"polis/daemon/approval"
+	"polis/daemon/codexpatch"
 )
 
 // MaxInput bounds what a program gives to its hook, in bytes.
@@ -130,7 +130,7 @@ func atCwd(input map[string]any, cwd string) map[string]any {
 
 // patchAt makes the paths in a patch absolute.
 func patchAt(text, cwd string) string {
-	return approval.PatchAt(text, func(p string) string {
+	return codexpatch.Rename(text, func(p string) string {
 		if filepath.IsAbs(p) {
 			return p
 		}

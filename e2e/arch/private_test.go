@@ -31,6 +31,7 @@ var open = map[string]string{
 	"daemon/shim/gitview.go":          "a mount point; below an agent's run directory",
 	"daemon/shim/inside.go":           "/run/polis of the sandbox; below an agent's run directory",
 	"daemon/shim/managed.go":          "read in the sandbox; below an agent's run directory",
+	"daemon/shim/managedcopy.go":      "read in the sandbox; below an agent's run directory",
 	"daemon/shim/npm.go":              "as above",
 	"daemon/shim/remote.go":           "as above",
 	"daemon/shim/sandbox.go":          "as above",

@@ -49,7 +49,7 @@ func TestTheDetailsOfATaskAreNotOlderThanTheTask(t *testing.T) {
 	})
 }
 
-// A diff that is asked for while one is read is read again: the first may be from before a commit.
+// A diff that is wanted while another one is read is read again: the first may be from before a commit.
 func TestAReloadWhileAPaneIsReadIsNotLost(t *testing.T) {
 	f := twoAgents()
 	inBubble(t, f, func(t *testing.T, s *screen) {
