@@ -24,7 +24,7 @@ func TestCommandsChooseAWorkspace(t *testing.T) {
 	require.Equal(t, "one\n", d.must("agents", "exec", "-w", "other", "alice", "head", "-n", "1", "main.txt"))
 	require.Equal(t, "one\n", d.must("agents", "exec", "alice", "head", "-n", "1", "main.txt"))
 	d.refused(api.CodeAgentNotFound, "agents", "exec", "-w", "ws", "alice", "true")
-	d.refused(api.CodeWorkspaceNotFound, "agents", "exec", "-w", "none", "alice", "true")
+	require.Equal(t, "--workspace other", d.refused(api.CodeAgentNotFound, "agents", "exec", "-w", "none", "alice", "true").Hint)
 	d.must("agents", "run", "alice", ident+commitOf("chosen.txt", "chosen"))
 	require.Equal(t, api.OutcomeMerged, d.settled("alice").Outcome)
 	require.FileExists(t, d.path("src2", "chosen.txt"))

@@ -110,7 +110,7 @@ func TestInitDescribesTheProject(t *testing.T) {
 		require.Equal(t, api.WorksPartly, rows[name].Works, "%s: %v", name, rows[name])
 		require.Contains(t, rows[name].Found, found)
 		require.NotEmpty(t, rows[name].Fix, name)
-		require.NotEmpty(t, rows[name].Command, name)
+		require.NotEqual(t, rows[name].Command == "", rows[name].NoCommand == "", "one command, or the reason why there is none: %s: %+v", name, rows[name])
 	}
 	for name, found := range map[string]string{"repository": "a clone at " + repo, "identity": "Ann <ann@x>", "ignore files": "1 pattern", "submodules": "none", "remotes": "none", "status settings": "as in agents"} {
 		require.Equal(t, api.WorksOK, rows[name].Works, "%s: %v", name, rows[name])
@@ -121,13 +121,15 @@ func TestInitDescribesTheProject(t *testing.T) {
 	}
 	table := d.must("init", "--repo", repo, "--base", "custom", "--yes")
 	require.NotContains(t, table, "\x1b")
-	require.Contains(t, table, "$ sudo polisctl config set git.hooks run\n")
+	require.Contains(t, table, fmt.Sprintf("$ sudo polisctl config set git.hooks run && sudo kill -HUP %d\n", d.cmd.Process.Pid))
 	require.Contains(t, table, "to do: only if agents may run them")
 
 	// The commands of the table are the remedies.
 	for _, name := range []string{"hooks", "signing", "links and interpreters"} {
-		words := strings.TrimPrefix(rows[name].Command, "sudo polisctl ")
-		require.NotEqual(t, words, rows[name].Command)
+		line, reload, _ := strings.Cut(rows[name].Command, " && ")
+		require.Equal(t, fmt.Sprint("sudo kill -HUP ", d.cmd.Process.Pid), reload)
+		words := strings.TrimPrefix(line, "sudo polisctl ")
+		require.NotEqual(t, words, line)
 		shell(t, d, "polisctl "+words)
 	}
 	require.NoError(t, os.Remove(d.path("src/.git/MERGE_HEAD")))

@@ -107,6 +107,14 @@ var symptoms = map[string]symptom{
 		d.sh("denied", "cat README.md")
 		return map[string]string{"NAME": "denied", "GLOB": "main.txt", "''": ""}
 	},
+	"agents or merges are slow": func(_ *testing.T, d *daemon) map[string]string {
+		d.worker("slow")
+		d.task("slow", "sleep 2; "+commitOf("slow.txt", "slow"))
+		d.eventually("top shows that it works", func() bool { return strings.Contains(d.must("top", "--json"), `"name": "slow"`) })
+		require.Equal(d.t, api.OutcomeMerged, d.settled("slow").Outcome)
+		require.Regexp(d.t, `ended .*, after [2-9]\S*`, d.must("tasks", "show", "slow.1"))
+		return map[string]string{"ID": "slow.1"}
+	},
 	"`Device or resource busy`": func(_ *testing.T, d *daemon) map[string]string {
 		d.add("holder")
 		d.add("second")
