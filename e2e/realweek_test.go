@@ -173,7 +173,8 @@ func (r *realRun) deniedByRule() string {
 
 func (r *realRun) askedInTheForeground() string {
 	term := r.terminal(r.project)
-	r.model.play(shellStep("cp README.md deploy.txt"), shellStep("git add deploy.txt && git commit -qm deployed"))
+	// An index of the same second would have git read the file, and ask, in each later command.
+	r.model.play(shellStep("cp README.md deploy.txt"), shellStep("sleep 1.1; git add deploy.txt && git commit -qm deployed"))
 	term.types(fmt.Sprintf("polisctl run --model %s %s 'deploy it'\r", gatewayAgents[r.name].model, r.name))
 	questions := 0
 	for over := false; !over; {
@@ -209,7 +210,7 @@ func (r *realRun) spokenTo() string {
 	r.late("the work is merged", func() bool { return r.taskRecord(task.ID).Outcome == api.OutcomeMerged })
 	r.ready()
 	if r.taskRecord(said.Task.ID).Said.To == task.ID {
-		return "at the next call"
+		return "in the same task"
 	}
 	return "as the next task"
 }
@@ -230,20 +231,37 @@ func (r *realRun) repairsItsCheck() string {
 }
 
 func (r *realRun) computes() string {
-	r.begins("compile it", shellStep("touch ~/begun; end=$(($(date +%s)+20)); while test $(date +%s) -lt $end; do :; done; rm ~/begun"), commitStep("compiled"))
+	r.begins("compile it", shellStep("touch ~/begun; timeout 20 sh -c 'while :; do :; done'; rm ~/begun"), commitStep("compiled"))
 	r.waits("begun")
-	r.quiet("it computes", func(api.PatrolAgent) bool { return !r.noted("begun") })
+	// A program that continues beside a long command can end before it.
+	r.quiet("it computes", func(api.PatrolAgent) bool {
+		all := r.tasks(r.name)
+		return !r.noted("begun") || all[len(all)-1].Ended != nil
+	})
 	r.merged()
+	r.sh(r.name, "rm -f ~/begun")
 	return "not found"
 }
 
 func (r *realRun) hangsInATool() string {
 	task := r.begins("wait", shellStep("touch ~/begun; exec sleep 1000"))
 	r.waits("begun")
-	f := r.found()
+	defer r.sh(r.name, "rm -f ~/begun")
+	var f *api.PatrolFinding
+	r.late("the patrol finds it, or the program continues without the call", func() bool {
+		for _, one := range r.patrol().Findings {
+			if one.Agent == r.name {
+				f = &one
+			}
+		}
+		return f != nil || r.taskRecord(task.ID).Ended != nil
+	})
+	if f == nil {
+		r.ready()
+		return "the program continues"
+	}
 	require.Equal(r.t, api.PatrolStalled, f.Class)
 	r.ends(task)
-	r.sh(r.name, "rm -f ~/begun")
 	return "`stalled`"
 }
 
