@@ -73,8 +73,7 @@ func (w *Workspace) asOld(agent string, asked func(path string) bool) (int64, er
 // past waits until the clock that gives files their times has passed a second. It runs behind the one of time.Now by
 // up to a tick of the kernel (CLOCK_REALTIME_COARSE in clock_gettime(2)).
 func past(ctx context.Context, second int64) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*maxSettle) // the clock can be set back
-	defer cancel()
+	end := time.Now().Add(2 * maxSettle) // the clock can be set back: git then asks about files that it need not read
 	for wait := time.Until(time.Unix(second+1, 0)); ; wait = time.Millisecond {
 		timer := time.NewTimer(max(wait, 0))
 		select {
@@ -84,7 +83,7 @@ func past(ctx context.Context, second int64) error {
 			return context.Cause(ctx)
 		}
 		var now unix.Timespec
-		if err := unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &now); err != nil || now.Sec > second {
+		if err := unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &now); err != nil || now.Sec > second || time.Now().After(end) {
 			return err
 		}
 	}
