@@ -24,6 +24,25 @@ func (c *onTerminal) press(key, effect string) {
 	}, 30*time.Second, 10*time.Millisecond, "waiting for %q after key %q", effect, key)
 }
 
+// quits types q until polisctl has ended, and returns its status: the key is dropped, too, until the next question is shown.
+func (c *onTerminal) quits() int {
+	c.t.Helper()
+	ended, typing := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(typing)
+		for {
+			_, _ = c.tty.WriteString("q") // the program may be over
+			select {
+			case <-ended:
+				return
+			case <-time.After(500 * time.Millisecond):
+			}
+		}
+	}()
+	defer func() { close(ended); <-typing }()
+	return c.ends()
+}
+
 func TestQuestionsAreAnsweredByOneKeyEach(t *testing.T) {
 	f := newFake(t)
 	c := startOnTerminal(t, f, "approvals", "watch")
@@ -40,8 +59,7 @@ func TestQuestionsAreAnsweredByOneKeyEach(t *testing.T) {
 	c.press("s", "question gemini.bbbbbbbb of agent gemini")
 	c.press("g", "was answered by user:7: deny")
 	require.Contains(t, strings.Join(f.log(), "\n"), `{"verdict":"approve","scope":"agent"}`)
-	c.types("q")
-	require.Zero(t, c.ends())
+	require.Zero(t, c.quits())
 	require.Equal(t, c.before, c.modes())
 }
 
@@ -62,8 +80,7 @@ func TestAnEscapeSequenceIsNoAnswer(t *testing.T) {
 	c.sees("was answered by user:7: deny")
 	require.Equal(t, 1, strings.Count(strings.Join(f.log(), "\n"), "verdict"))
 	require.Contains(t, strings.Join(f.log(), "\n"), `"reason":"no"`, "an arrow key is not Escape")
-	c.types("q")
-	require.Zero(t, c.ends())
+	require.Zero(t, c.quits())
 
 	g := newAsking(t, false)
 	c = startOnTerminal(t, g.fake, "run", "claude", "make it")
@@ -87,8 +104,7 @@ func TestEscapeGoesBackFromAReason(t *testing.T) {
 	c.types("no\x1b")
 	c.sees("back): no\r\n")
 	c.press("s", "question gemini.bbbbbbbb of agent gemini")
-	c.types("q")
-	require.Zero(t, c.ends())
+	require.Zero(t, c.quits())
 	require.NotContains(t, strings.Join(f.log(), "\n"), "verdict")
 }
 
@@ -102,8 +118,7 @@ func TestAReasonIsOfCharacters(t *testing.T) {
 	c.sees("back): né\b \bon: 道\b \b\b \bé!\r\n")
 	c.sees("denied claude.aaaaaaaa: non: é!")
 	require.Contains(t, strings.Join(f.log(), "\n"), `"reason":"non: é!"`)
-	c.types("q")
-	require.Zero(t, c.ends())
+	require.Zero(t, c.quits())
 }
 
 func TestQuestionsArePrintedWithoutATerminal(t *testing.T) {
