@@ -21,7 +21,8 @@ import (
 type rawService struct {
 	net.Listener
 	mu     sync.Mutex
-	answer func(w io.Writer) // of the next request; then good is the answer
+	answer func(w io.Writer) // of the next request
+	usual  func(w io.Writer) // of the others
 }
 
 const good = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 15\r\n\r\n{\"good\":\"true\"}"
@@ -29,7 +30,7 @@ const good = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Lengt
 func newRawService(t *testing.T) *rawService {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	require.NoError(t, err)
-	s := &rawService{Listener: l}
+	s := &rawService{Listener: l, usual: func(w io.Writer) { _, _ = io.WriteString(w, good) }}
 	var wg sync.WaitGroup
 	var conns sync.Map
 	wg.Go(func() {
@@ -68,7 +69,7 @@ func (s *rawService) serve(c net.Conn) {
 		s.answer = nil
 		s.mu.Unlock()
 		if answer == nil {
-			answer = func(w io.Writer) { _, _ = io.WriteString(w, good) }
+			answer = s.usual
 		}
 		answer(c)
 	}
@@ -78,6 +79,13 @@ func (s *rawService) next(answer func(w io.Writer)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answer = answer
+}
+
+// always sets the answer to each request without one of its own.
+func (s *rawService) always(answer func(w io.Writer)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.usual = answer
 }
 
 // syncBuffer is a log.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"slices"
 	"strings"
@@ -72,10 +73,28 @@ type bare struct{ context.Context }
 
 func (bare) Value(any) any { return nil }
 
+// settle waits until the transport has looked at all that came on a connection before the request which gets it. The
+// transport closes a connection on which an answer comes that it did not ask for, but in a goroutine of its own: a
+// request that is sooner would get that answer. When it is closed, the transport sends the request on another one.
+func settle(ctx context.Context, c net.Conn) {
+	if t, ok := c.(*tls.Conn); ok {
+		if t.ConnectionState().NegotiatedProtocol == "h2" {
+			return // each answer has the number of its request
+		}
+		c = t.NetConn()
+	}
+	if raw, ok := c.(*rawconn.Conn); ok {
+		raw.AwaitReader(ctx)
+	}
+}
+
 // send sends a request to the service. It follows no redirect, and removes the headers with a secret from
 // the answer.
 func (u *upstream) send(r *http.Request) (*http.Response, error) {
-	resp, err := u.transport.RoundTrip(r.WithContext(bare{r.Context()}))
+	ctx := httptrace.WithClientTrace(bare{r.Context()}, &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {
+		settle(r.Context(), got.Conn)
+	}})
+	resp, err := u.transport.RoundTrip(r.WithContext(ctx))
 	if err != nil {
 		return nil, &upstreamError{u, err}
 	}

@@ -1,7 +1,9 @@
 package view
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -329,6 +331,9 @@ func TestSeed002_Theorem1_UndeclaredIOIsImpossible(t *testing.T) {
 		require.Equal(t, before, undeclared())
 	})
 	require.NoError(t, filepath.WalkDir(filepath.Join(below, "out"), func(p string, e os.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) && p == filepath.Join(below, "out") {
+			return nil // declared: one of the calls removed it
+		}
 		if err == nil && e.Type().IsRegular() {
 			b, err := os.ReadFile(p)
 			require.NoError(t, err)

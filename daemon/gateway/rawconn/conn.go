@@ -14,6 +14,7 @@ type Conn struct {
 	net.Conn
 	raw         syscall.RawConn
 	read, write transfer
+	idle        idle
 }
 
 // transfer is one direction of a connection. step is made once: a closure for each call would be allocated.
@@ -36,7 +37,13 @@ func New(c net.Conn) net.Conn {
 		return c
 	}
 	out := &Conn{Conn: c, raw: raw}
-	out.read.step = func(fd uintptr) bool { return out.read.call(read, fd) }
+	out.read.step = func(fd uintptr) bool {
+		ready := out.read.call(read, fd)
+		if !ready {
+			out.idle.set(true)
+		}
+		return ready
+	}
 	out.write.step = func(fd uintptr) bool {
 		for len(out.write.buf) > 0 {
 			if !out.write.call(write, fd) {
@@ -100,6 +107,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
+	defer c.idle.set(false)
 	n, err := c.do(&c.read, c.raw.Read, "read", p)
 	if n == 0 && err == nil {
 		return 0, io.EOF
