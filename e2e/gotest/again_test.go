@@ -174,6 +174,15 @@ COUNT 4 0 0 0
 FAILED: m TestA (skipped: m_test.go:14: not here)
 COUNT 3 0 1 0
 `)+"\n", string(b))
+	// In a long run, one of a thousand may be.
+	require.NoError(t, os.WriteFile(results, []byte("COUNT 2995 0 0 0\nFLAKY m.TestX\nFLAKY m.TestY\nCOUNT 3 0 0 2\n"), 0o644))
+	for _, want := range []int{0, 1} {
+		failAs(t, "TestA=once")
+		var out bytes.Buffer
+		code, err := run([]string{"-count=1", "."}, &out, results)
+		require.NoError(t, err)
+		require.Equal(t, want, code, out.String())
+	}
 	var out bytes.Buffer
 	code, err := run([]string{"-count=1", "."}, &out, filepath.Join(t.TempDir(), "missing", "results"))
 	require.NoError(t, err)

@@ -5,8 +5,8 @@
 // program and does not find it has tested nothing.
 //
 // A test that failed is run once more, alone, after all others. If it passes then, it is printed as
-// "FLAKY package.Test" with the output of its first run, and counted: more than two in a run are a
-// failure. A package that does not build, a data race, and a panic, time limit or exit that kept other
+// "FLAKY package.Test" with the output of its first run, and counted: more than two in a run, or
+// than one of a thousand of its tests, are a failure. A package that does not build, a data race, and a panic, time limit or exit that kept other
 // tests from running stay failures. POLIS_TEST_RESULTS names the file in which the invocations of one
 // run (scripts/parts) record what failed, what is flaky and how many tests ran.
 //

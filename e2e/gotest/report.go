@@ -217,13 +217,13 @@ func (r *report) summary(strict bool, results string) bool {
 		fmt.Fprintln(r.out, "gotest: in CI no test may be skipped")
 		ok = false
 	}
-	all, err := r.record(results, strict)
+	all, allowed, err := r.record(results, strict)
 	switch {
 	case err != nil:
 		fmt.Fprintln(r.out, "gotest:", err)
 		ok = false
-	case len(r.flaky) > 0 && all > mayBeFlaky:
-		fmt.Fprintf(r.out, "gotest: %d tests of this run are flaky, more than %d\n", all, mayBeFlaky)
+	case len(r.flaky) > 0 && all > allowed:
+		fmt.Fprintf(r.out, "gotest: %d tests of this run are flaky, more than %d\n", all, allowed)
 		ok = false
 	}
 	return ok
