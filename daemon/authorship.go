@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"polis/daemon/api"
-	"polis/daemon/authorship"
+	"polis/daemon/history/authorship"
 )
 
 // finderOf returns what finds who wrote and read files of a workspace, or of that of an agent.

@@ -11,10 +11,10 @@ import (
 	"polis/daemon/agent"
 	"polis/daemon/api"
 	"polis/daemon/config"
-	"polis/daemon/events"
-	"polis/daemon/isolation"
-	"polis/daemon/metrics"
-	"polis/daemon/server"
+	"polis/daemon/host/isolation"
+	"polis/daemon/http/metrics"
+	"polis/daemon/http/server"
+	"polis/daemon/store/events"
 )
 
 // backend joins daemon and manager to what the API needs.

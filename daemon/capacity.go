@@ -3,7 +3,7 @@ package daemon
 import (
 	"polis/daemon/agent"
 	"polis/daemon/api"
-	"polis/daemon/procstat"
+	"polis/daemon/host/procstat"
 )
 
 // capacity is the machine's capacity for agents of a workspace.

@@ -7,10 +7,10 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/config"
-	"polis/daemon/escalation"
-	"polis/daemon/layout"
 	"polis/daemon/patrol/cases"
+	"polis/daemon/patrol/escalation"
 	"polis/daemon/store"
+	"polis/daemon/store/layout"
 )
 
 // openCases reads the saved cases. A damaged file is renamed: the patrol finds again what still

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"time"
 
-	"polis/daemon/check"
+	"polis/daemon/agent/environment"
+	"polis/daemon/api/wire"
 	"polis/daemon/config"
-	"polis/daemon/environment"
-	"polis/daemon/shim/wire"
+	"polis/daemon/merge/check"
 )
 
 // checker returns what runs the workspace's check command.

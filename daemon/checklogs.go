@@ -8,9 +8,9 @@ import (
 	"slices"
 
 	"polis/daemon/api"
-	"polis/daemon/check"
-	"polis/daemon/layout"
-	"polis/daemon/mergeflow"
+	"polis/daemon/merge/check"
+	"polis/daemon/merge/mergeflow"
+	"polis/daemon/store/layout"
 )
 
 // checkTail returns the last lines of the log of a check, for those who did not request it.

@@ -8,8 +8,8 @@ import (
 
 	"polis/daemon/agent"
 	"polis/daemon/api"
-	"polis/daemon/timeline"
-	"polis/daemon/worktree"
+	"polis/daemon/git/worktree"
+	"polis/daemon/history/timeline"
 )
 
 const stashRef = "refs/stash"

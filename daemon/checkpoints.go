@@ -7,8 +7,8 @@ import (
 
 	"polis/daemon/agent"
 	"polis/daemon/api"
-	"polis/daemon/shim/wire"
-	"polis/daemon/timeline"
+	"polis/daemon/api/wire"
+	"polis/daemon/history/timeline"
 	"polis/fusefs/policy"
 )
 

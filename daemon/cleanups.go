@@ -5,10 +5,10 @@ import (
 
 	"polis/daemon/agent"
 	"polis/daemon/api"
-	"polis/daemon/cleanup"
 	"polis/daemon/git"
-	"polis/daemon/remote"
-	"polis/daemon/worktree"
+	"polis/daemon/git/worktree"
+	"polis/daemon/merge/remote"
+	"polis/daemon/patrol/cleanup"
 )
 
 // Measure measures the agent's worktree, branch and stash.

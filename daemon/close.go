@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"polis/daemon/isolation"
-	"polis/daemon/launcher"
+	"polis/daemon/host/isolation"
+	"polis/daemon/host/launcher"
 	"polis/fusefs/fuseuring"
 )
 

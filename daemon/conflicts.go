@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"polis/daemon/api"
-	"polis/daemon/branches"
-	"polis/daemon/conflictwatch"
-	"polis/daemon/layout"
-	"polis/daemon/leases"
+	"polis/daemon/git/branches"
+	"polis/daemon/git/leases"
+	"polis/daemon/git/tracked"
+	"polis/daemon/merge/conflictwatch"
 	"polis/daemon/store"
-	"polis/daemon/tracked"
+	"polis/daemon/store/layout"
 	"polis/lockd"
 )
 

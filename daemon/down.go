@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"polis/daemon/api"
-	"polis/daemon/placement"
+	"polis/daemon/workspace/placement"
 	"polis/lockd"
 )
 

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"polis/daemon/agent/outlinks"
 	"polis/daemon/api"
-	"polis/daemon/outlinks"
 )
 
 // examineLimit bounds all of doctor's checks together.

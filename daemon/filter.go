@@ -7,9 +7,9 @@ import (
 
 	"polis/daemon/agent"
 	"polis/daemon/api"
-	"polis/daemon/cone"
-	"polis/daemon/filtered"
-	"polis/daemon/worktree"
+	"polis/daemon/git/filtered"
+	"polis/daemon/git/worktree"
+	"polis/daemon/rules/cone"
 	"polis/fusefs/policy"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	"polis/daemon/agent"
 	"polis/daemon/api"
-	"polis/daemon/worktree"
+	"polis/daemon/git/worktree"
 )
 
 // Snapshot saves what an agent's worktree has now, for a new agent. Its processes must not run

@@ -7,8 +7,8 @@ import (
 	"polis/daemon/agent"
 	"polis/daemon/api"
 	"polis/daemon/config"
-	"polis/daemon/gate"
-	"polis/daemon/push"
+	"polis/daemon/merge/gate"
+	"polis/daemon/merge/push"
 	"polis/fusefs/shared"
 )
 

@@ -7,12 +7,12 @@ import (
 
 	"polis/daemon/agent"
 	"polis/daemon/api"
-	"polis/daemon/check"
+	"polis/daemon/api/wire"
 	"polis/daemon/config"
-	"polis/daemon/githooks"
-	"polis/daemon/projectcheck"
-	"polis/daemon/shim/wire"
-	"polis/daemon/worktree"
+	"polis/daemon/git/githooks"
+	"polis/daemon/git/worktree"
+	"polis/daemon/merge/check"
+	"polis/daemon/workspace/projectcheck"
 )
 
 // projectOf is a project for package githooks.

@@ -7,7 +7,7 @@ import (
 	"path"
 
 	"polis/daemon/git"
-	"polis/daemon/gitgroup"
+	"polis/daemon/git/gitgroup"
 )
 
 const (

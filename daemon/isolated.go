@@ -6,7 +6,7 @@ import (
 
 	"polis/daemon/agent"
 	"polis/daemon/api"
-	"polis/daemon/isolation"
+	"polis/daemon/host/isolation"
 )
 
 // probeTime is the longest that the probe of the machine's isolation may take.

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"os"
 
-	"polis/daemon/layout"
-	"polis/daemon/worktree"
+	"polis/daemon/git/worktree"
+	"polis/daemon/store/layout"
 	"polis/fusefs/overlayfs"
 )
 

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/daemon/api"
-	"polis/daemon/layout"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
+	"polis/daemon/store/layout"
 )
 
 // maxLeftEvents bounds the file with the last events of a shim, in bytes.

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"polis/daemon/api"
-	"polis/daemon/leases"
+	"polis/daemon/git/leases"
 	"polis/lockd"
 )
 

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 
 	"polis/daemon/api"
-	"polis/daemon/leases"
+	"polis/daemon/git/leases"
 	"polis/daemon/store"
 	"polis/lockd"
 )

@@ -11,11 +11,11 @@ import (
 
 	"polis/cgroup"
 	"polis/daemon/agent"
-	"polis/daemon/layout"
-	"polis/daemon/placement"
-	"polis/daemon/private"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
+	"polis/daemon/host/private"
 	"polis/daemon/store"
+	"polis/daemon/store/layout"
+	"polis/daemon/workspace/placement"
 
 	"github.com/moby/sys/mountinfo"
 )

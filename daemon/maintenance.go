@@ -7,11 +7,11 @@ import (
 	"sync"
 	"time"
 
+	"polis/daemon/agent/models"
 	"polis/daemon/api"
 	"polis/daemon/config"
 	"polis/daemon/git"
-	"polis/daemon/maintain"
-	"polis/daemon/models"
+	"polis/daemon/git/maintain"
 )
 
 // maxEnded bounds the agents whose task has ended and whose use of models is not reported yet.

@@ -7,8 +7,8 @@ import (
 
 	"polis/daemon/agent"
 	"polis/daemon/api"
+	"polis/daemon/git/worktree"
 	"polis/daemon/merge"
-	"polis/daemon/worktree"
 )
 
 // DryMerge returns what a merge would change.

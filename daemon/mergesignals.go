@@ -6,7 +6,7 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/git"
-	"polis/daemon/mergeflow"
+	"polis/daemon/merge/mergeflow"
 )
 
 // newRecorder returns what records and publishes the signals of requests to merge. agents.Landed

@@ -3,7 +3,7 @@ package daemon
 import (
 	"context"
 
-	"polis/daemon/metrics"
+	"polis/daemon/http/metrics"
 )
 
 // measured returns the present state of what the metrics show.

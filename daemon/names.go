@@ -9,7 +9,7 @@ import (
 
 	"polis/daemon/agent"
 	"polis/daemon/api"
-	"polis/daemon/proxy"
+	"polis/daemon/http/proxy"
 	"polis/netbridge"
 )
 

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"polis/daemon/api"
-	"polis/daemon/firewall"
-	"polis/daemon/isolation"
+	"polis/daemon/host/firewall"
+	"polis/daemon/host/isolation"
 	"polis/netbridge"
 )
 

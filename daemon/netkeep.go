@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"polis/daemon/api"
-	"polis/daemon/isolation"
+	"polis/daemon/host/isolation"
 	"polis/netbridge"
 )
 

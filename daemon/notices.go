@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"polis/daemon/api"
-	"polis/daemon/notify"
-	"polis/daemon/webhook"
+	"polis/daemon/host/webhook"
+	"polis/daemon/patrol/notify"
 )
 
 // questions returns what runs approvals.notify for the questions of agents.

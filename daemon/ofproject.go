@@ -6,11 +6,11 @@ import (
 	"sync"
 
 	"polis/daemon/agent"
-	"polis/daemon/environment"
-	"polis/daemon/excludes"
+	"polis/daemon/agent/environment"
 	"polis/daemon/git"
-	"polis/daemon/remote"
-	"polis/daemon/worktree"
+	"polis/daemon/git/excludes"
+	"polis/daemon/git/worktree"
+	"polis/daemon/merge/remote"
 )
 
 // inspectOnce returns a function that inspects the project when it is first called.

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"polis/daemon/api"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
 )
 
 // Whatever an agent does in its repository, whenever its branch is merged, and wherever the daemon dies:

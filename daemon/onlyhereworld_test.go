@@ -17,15 +17,15 @@ import (
 
 	"polis/daemon/agent"
 	"polis/daemon/api"
+	"polis/daemon/api/wire"
 	"polis/daemon/config"
-	"polis/daemon/events"
-	"polis/daemon/filtered"
 	"polis/daemon/git"
-	"polis/daemon/integrity"
-	"polis/daemon/layout"
-	"polis/daemon/shim/wire"
+	"polis/daemon/git/filtered"
+	"polis/daemon/git/integrity"
+	"polis/daemon/git/worktree"
 	"polis/daemon/store"
-	"polis/daemon/worktree"
+	"polis/daemon/store/events"
+	"polis/daemon/store/layout"
 	"polis/internal/need"
 )
 

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"os"
 
-	"polis/daemon/launcher"
-	"polis/daemon/owner"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
+	"polis/daemon/host/launcher"
 	"polis/daemon/store"
+	"polis/daemon/workspace/owner"
 )
 
 // claimer returns what takes directories for this daemon.

@@ -6,8 +6,8 @@ import (
 
 	"polis/daemon/agent"
 	"polis/daemon/api"
+	"polis/daemon/git/worktree"
 	"polis/daemon/merge"
-	"polis/daemon/worktree"
 )
 
 // work is the committed work of an agent: what a merge takes, and what it leaves.

@@ -7,8 +7,8 @@ import (
 	"polis/daemon/agent"
 	"polis/daemon/api"
 	"polis/daemon/config"
-	"polis/daemon/failpoint"
 	"polis/daemon/patrol"
+	"polis/internal/failpoint"
 )
 
 // do carries out the action of a finding.

@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"polis/daemon/api"
-	"polis/daemon/cleanup"
-	"polis/daemon/events"
 	"polis/daemon/patrol"
 	"polis/daemon/patrol/cases"
+	"polis/daemon/patrol/cleanup"
+	"polis/daemon/store/events"
 )
 
 // oneKept is an agent whose work has ended and that stays.

@@ -8,9 +8,9 @@ import (
 
 	"polis/daemon/agent"
 	"polis/daemon/api"
-	"polis/daemon/cleanup"
 	"polis/daemon/config"
 	"polis/daemon/patrol"
+	"polis/daemon/patrol/cleanup"
 )
 
 const (

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/daemon/api"
+	"polis/daemon/host/procstat"
 	"polis/daemon/patrol"
 	"polis/daemon/patrol/verdict"
-	"polis/daemon/procstat"
 )
 
 // inOwnPIDs is set in the process that runs a test in a PID namespace of its own.

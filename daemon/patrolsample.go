@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"polis/daemon/agent"
-	"polis/daemon/branches"
-	"polis/daemon/isolation"
-	"polis/daemon/procstat"
+	"polis/daemon/git/branches"
+	"polis/daemon/host/isolation"
+	"polis/daemon/host/procstat"
 )
 
 // stands reports whether no process of an agent's sandbox has run since v was measured.

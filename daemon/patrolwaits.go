@@ -6,10 +6,10 @@ import (
 
 	"polis/daemon/agent"
 	"polis/daemon/config"
-	"polis/daemon/isolation"
+	"polis/daemon/host/isolation"
+	"polis/daemon/host/procstat"
 	"polis/daemon/patrol"
 	"polis/daemon/patrol/verdict"
-	"polis/daemon/procstat"
 	"polis/lockd"
 )
 

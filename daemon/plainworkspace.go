@@ -1,9 +1,9 @@
 package daemon
 
 import (
-	"polis/daemon/placement"
+	"polis/daemon/git/worktree"
 	"polis/daemon/store"
-	"polis/daemon/worktree"
+	"polis/daemon/workspace/placement"
 	"polis/fusefs/idmap"
 )
 

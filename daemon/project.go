@@ -11,10 +11,10 @@ import (
 
 	"polis/daemon/agent"
 	"polis/daemon/api"
-	"polis/daemon/layout"
-	"polis/daemon/placement"
+	"polis/daemon/git/worktree"
 	"polis/daemon/store"
-	"polis/daemon/worktree"
+	"polis/daemon/store/layout"
+	"polis/daemon/workspace/placement"
 )
 
 // specOf returns the spec of a workspace: to whom its project belongs, and whom its agents run as. local is the project

@@ -7,7 +7,7 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/merge"
-	"polis/daemon/projectcheck"
+	"polis/daemon/workspace/projectcheck"
 )
 
 // ProjectChecks describes the project of a workspace: what of it works with agents.

@@ -9,7 +9,7 @@ import (
 	"polis/daemon/agent"
 	"polis/daemon/api"
 	"polis/daemon/git"
-	"polis/daemon/worktree"
+	"polis/daemon/git/worktree"
 )
 
 // bring brings the project's branches, tags and remote-tracking refs to the agents. made is an agent that is being made: its branch may

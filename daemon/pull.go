@@ -5,7 +5,7 @@ import (
 
 	"polis/daemon/agent"
 	"polis/daemon/api"
-	"polis/daemon/pullrequest"
+	"polis/daemon/merge/pullrequest"
 )
 
 // Pull pushes an agent's branch and opens a pull request with the credentials of the project's

@@ -9,8 +9,8 @@ import (
 	"polis/daemon/api"
 	"polis/daemon/git"
 	"polis/daemon/merge"
-	"polis/daemon/mergeflow"
-	"polis/daemon/queue"
+	"polis/daemon/merge/mergeflow"
+	"polis/daemon/merge/queue"
 )
 
 // lockPatience is how long a merge waits for the lease of the target branch.

@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"polis/daemon/agent"
+	"polis/daemon/agent/race"
 	"polis/daemon/api"
 	"polis/daemon/git"
-	"polis/daemon/pause"
-	"polis/daemon/race"
+	"polis/internal/pause"
 )
 
 // scanTime is how long a race waits for a scan of conflicts that has its last commits.

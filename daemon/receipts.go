@@ -7,10 +7,10 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/config"
-	"polis/daemon/layout"
-	"polis/daemon/policyrecord"
-	"polis/daemon/provenance"
-	"polis/daemon/receipt"
+	"polis/daemon/history/policyrecord"
+	"polis/daemon/history/provenance"
+	"polis/daemon/history/receipt"
+	"polis/daemon/store/layout"
 )
 
 // openReceipts begins to record events. The stores come with the workspaces.

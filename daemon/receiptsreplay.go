@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"polis/daemon/api"
-	"polis/daemon/leases"
-	"polis/daemon/ledgerreplay"
+	"polis/daemon/git/leases"
+	"polis/daemon/history/ledgerreplay"
 	"polis/lockd"
 )
 

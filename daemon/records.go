@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"polis/daemon/api"
+	"polis/daemon/api/wire"
 	"polis/daemon/config"
-	"polis/daemon/layout"
-	"polis/daemon/policyrecord"
-	"polis/daemon/receipt"
+	"polis/daemon/history/policyrecord"
+	"polis/daemon/history/receipt"
 	"polis/daemon/shim/dial"
-	"polis/daemon/shim/wire"
+	"polis/daemon/store/layout"
 	"polis/fusefs/policy"
 )
 

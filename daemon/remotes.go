@@ -8,8 +8,8 @@ import (
 	"polis/daemon/api"
 	"polis/daemon/config"
 	"polis/daemon/git"
-	"polis/daemon/remote"
-	"polis/daemon/remoterules"
+	"polis/daemon/merge/remote"
+	"polis/daemon/merge/remoterules"
 )
 
 func lookupUID(uid int) (*user.User, error) { return user.LookupId(strconv.Itoa(uid)) }

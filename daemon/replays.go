@@ -6,10 +6,10 @@ import (
 	"io/fs"
 	"time"
 
+	"polis/daemon/agent/models"
 	"polis/daemon/api"
 	"polis/daemon/config"
 	"polis/daemon/gateway/recording"
-	"polis/daemon/models"
 )
 
 // newRecordings returns what removes recordings of model requests.

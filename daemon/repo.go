@@ -12,7 +12,7 @@ import (
 	"polis/daemon/api"
 	"polis/daemon/config"
 	"polis/daemon/git"
-	"polis/daemon/worktree"
+	"polis/daemon/git/worktree"
 	"polis/fusefs/fdtree"
 	"polis/fusefs/shared"
 )

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"polis/daemon/api"
-	"polis/daemon/mergeflow"
+	"polis/daemon/merge/mergeflow"
 )
 
 // newReworker returns what gives the failed merges of a workspace to agents.

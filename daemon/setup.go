@@ -10,17 +10,17 @@ import (
 	"time"
 
 	"polis/cgroup"
-	"polis/daemon/adminsocket"
 	"polis/daemon/agent"
+	"polis/daemon/agent/environment"
+	"polis/daemon/agent/models"
 	"polis/daemon/api"
 	"polis/daemon/config"
-	"polis/daemon/environment"
-	"polis/daemon/launcher"
-	"polis/daemon/layout"
-	"polis/daemon/models"
-	"polis/daemon/private"
+	"polis/daemon/git/worktree"
+	"polis/daemon/host/launcher"
+	"polis/daemon/host/private"
+	"polis/daemon/http/adminsocket"
 	"polis/daemon/shim/dial"
-	"polis/daemon/worktree"
+	"polis/daemon/store/layout"
 )
 
 // prepareDirs makes the run directory and the state directory.

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"time"
 
+	"polis/daemon/agent/environment"
+	"polis/daemon/agent/setup"
 	"polis/daemon/api"
+	"polis/daemon/api/wire"
 	"polis/daemon/config"
-	"polis/daemon/environment"
-	"polis/daemon/isolation"
-	"polis/daemon/setup"
-	"polis/daemon/shim/wire"
-	"polis/daemon/worktree"
+	"polis/daemon/git/worktree"
+	"polis/daemon/host/isolation"
 )
 
 // newSetup returns what makes the results of a workspace's setup command. Its worktrees are opened

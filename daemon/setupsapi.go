@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 
+	"polis/daemon/agent/setup"
 	"polis/daemon/api"
 	"polis/daemon/git"
-	"polis/daemon/setup"
 )
 
 // maxSetupLog is how much of the end of a log the API returns, in bytes.

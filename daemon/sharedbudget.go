@@ -8,14 +8,14 @@ import (
 	"time"
 
 	"polis/daemon/agent"
+	"polis/daemon/agent/sharedbudget"
 	"polis/daemon/api"
+	"polis/daemon/api/setting"
+	"polis/daemon/api/wire"
 	"polis/daemon/gateway/budget"
 	"polis/daemon/gateway/ledger"
-	"polis/daemon/layout"
-	"polis/daemon/setting"
-	"polis/daemon/sharedbudget"
 	"polis/daemon/shim/dial"
-	"polis/daemon/shim/wire"
+	"polis/daemon/store/layout"
 )
 
 // sharedBudgets returns the keeper of the budgets that roles share.

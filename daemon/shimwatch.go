@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"polis/daemon/agent"
-	"polis/daemon/launcher"
+	"polis/daemon/host/launcher"
 	"polis/daemon/shim/dial"
 )
 

@@ -5,9 +5,9 @@ import (
 	"slices"
 
 	"polis/daemon/api"
-	"polis/daemon/placement"
-	"polis/daemon/shim/wire"
-	"polis/daemon/timeline"
+	"polis/daemon/api/wire"
+	"polis/daemon/history/timeline"
+	"polis/daemon/workspace/placement"
 )
 
 // MountSnapshot mounts a snapshot, which its agent's shim serves. One that is mounted on the host is kept until a

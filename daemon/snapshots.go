@@ -10,10 +10,10 @@ import (
 
 	"polis/daemon/agent"
 	"polis/daemon/api"
-	"polis/daemon/leases"
-	"polis/daemon/shim/wire"
-	"polis/daemon/snapshot"
-	"polis/daemon/timeline"
+	"polis/daemon/api/wire"
+	"polis/daemon/git/leases"
+	"polis/daemon/history/snapshot"
+	"polis/daemon/history/timeline"
 	"polis/fusefs/policy"
 )
 

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"polis/daemon/launcher"
+	"polis/daemon/host/launcher"
 )
 
 // remindTime bounds finding the process of a shim.

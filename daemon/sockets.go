@@ -8,10 +8,10 @@ import (
 	"os"
 	"time"
 
-	"polis/daemon/adminsocket"
-	"polis/daemon/layout"
-	"polis/daemon/relisten"
-	"polis/daemon/server"
+	"polis/daemon/host/relisten"
+	"polis/daemon/http/adminsocket"
+	"polis/daemon/http/server"
+	"polis/daemon/store/layout"
 	"polis/lockd"
 )
 

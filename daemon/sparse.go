@@ -6,7 +6,7 @@ import (
 
 	"polis/daemon/agent"
 	"polis/daemon/api"
-	"polis/daemon/cone"
+	"polis/daemon/rules/cone"
 )
 
 // coneOf is the cone of a sparse checkout; nil: all files. What is stored was checked when the agent was added.

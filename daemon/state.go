@@ -9,10 +9,10 @@ import (
 
 	"polis/daemon/agent"
 	"polis/daemon/api"
-	"polis/daemon/isolation"
-	"polis/daemon/layout"
+	"polis/daemon/host/isolation"
 	"polis/daemon/store"
-	"polis/daemon/walk"
+	"polis/daemon/store/layout"
+	"polis/internal/walk"
 )
 
 // readRegistry reads the list of workspaces. On store.ErrCorrupt the list was rebuilt and is usable.

@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"polis/daemon/agent"
-	"polis/daemon/worktree"
+	"polis/daemon/git/worktree"
 )
 
 // fillSubmodules fills the directories of submodules from the project. What cannot be filled stays empty.

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"polis/cgroup"
+	"polis/daemon/agent/totals"
 	"polis/daemon/api"
-	"polis/daemon/procstat"
-	"polis/daemon/totals"
+	"polis/daemon/host/procstat"
 )
 
 // Top measures the resource use of every running agent.

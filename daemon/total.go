@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/cgroup"
-	"polis/daemon/launcher"
-	"polis/daemon/totals"
+	"polis/daemon/agent/totals"
+	"polis/daemon/host/launcher"
 )
 
 // newTotals returns what limits all agents together: on polis.slice under systemd, else on the

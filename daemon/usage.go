@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"polis/daemon/agent"
+	"polis/daemon/agent/models"
+	"polis/daemon/agent/sharedbudget"
 	"polis/daemon/api"
-	"polis/daemon/layout"
-	"polis/daemon/models"
-	"polis/daemon/setting"
-	"polis/daemon/sharedbudget"
-	"polis/daemon/task"
+	"polis/daemon/api/setting"
+	"polis/daemon/history/task"
+	"polis/daemon/store/layout"
 )
 
 // logDirs returns the directories with the log directories of the agents of a workspace; "": of all.

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/daemon/api"
-	"polis/daemon/layout"
+	"polis/daemon/store/layout"
 )
 
 const (

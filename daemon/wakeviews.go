@@ -10,8 +10,8 @@ import (
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 
-	"polis/daemon/launcher"
-	"polis/daemon/layout"
+	"polis/daemon/host/launcher"
+	"polis/daemon/store/layout"
 	"polis/fusefs/fusectl"
 )
 

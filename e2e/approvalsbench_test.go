@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"polis/daemon/api"
-	"polis/daemon/client"
+	"polis/daemon/http/client"
 )
 
 // askLoop asks as a hook does, each time on a new connection. It prints the time from connect to

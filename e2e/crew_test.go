@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"polis/daemon/api"
-	"polis/daemon/client"
+	"polis/daemon/http/client"
 )
 
 // crewExit is the exit code of every busy agent. It must be reported.

@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"polis/daemon/api"
-	"polis/daemon/setting"
+	"polis/daemon/api/setting"
+	"polis/daemon/api/wire"
 	"polis/daemon/shim/dial"
-	"polis/daemon/shim/wire"
 )
 
 // TestAFreezeOfThePatrolIsUndoneAfterACrash of polisd between freezing an agent and acting.

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"polis/daemon/api"
-	"polis/daemon/client"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
+	"polis/daemon/http/client"
 )
 
 // gate is a writer that waits until it is opened.

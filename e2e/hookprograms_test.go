@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"polis/daemon/api"
-	programhook "polis/daemon/hook"
+	programhook "polis/daemon/rules/hook"
 )
 
 // TestTheHooksOfOtherProgramsAsk: as the hook of Claude Code, each in its program's own format.

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"polis/daemon/api"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
 )
 
 // onHost runs a program of an administrator on the test's host.

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"polis/daemon/api"
-	"polis/daemon/provenance"
+	"polis/daemon/history/provenance"
 )
 
 // TestTheProvenanceOfAMerge has what git and the receipts have, in the same bytes each time, also after the agent is

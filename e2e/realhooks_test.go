@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"polis/daemon/api"
-	programhook "polis/daemon/hook"
+	programhook "polis/daemon/rules/hook"
 )
 
 // TestRealHooks: the real programs ask before they use a tool. What a rule approves continues; the

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"polis/daemon/api"
-	programhook "polis/daemon/hook"
+	programhook "polis/daemon/rules/hook"
 )
 
 // TestRealSaid: a text for a real program at work is read by its model with the result of its next call of a

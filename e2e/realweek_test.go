@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"polis/daemon/api"
-	programhook "polis/daemon/hook"
+	programhook "polis/daemon/rules/hook"
 )
 
 // weekPatrol are times that are long enough for these programs to start, and short enough for a test.

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"polis/daemon/api"
-	"polis/daemon/client"
+	"polis/daemon/http/client"
 )
 
 // program adds an agent whose program waits for input, and which works on a prompt for sh.

@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"polis/daemon/api"
-	"polis/daemon/client"
+	"polis/daemon/http/client"
 )
 
 // benchFiles is the number of files of a benchmark, or POLIS_FILES for a test of it.

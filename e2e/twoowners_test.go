@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"polis/daemon/api"
-	"polis/daemon/asuser"
+	"polis/internal/asuser"
 )
 
 // TestTwoOwnersInOnePolisd: the projects of two users are under one polisd. Neither user, nor an agent of either,

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"polis/daemon/api"
+	"polis/daemon/api/wire"
 	"polis/daemon/shim/dial"
-	"polis/daemon/shim/wire"
 )
 
 // beforeVersion2 is the last commit whose programs speak version 1 of the protocol.

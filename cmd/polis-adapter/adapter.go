@@ -13,8 +13,8 @@ import (
 	"polis/cmd/polis-adapter/acpdriver"
 	"polis/cmd/polis-adapter/mcpserver"
 	"polis/daemon/api"
-	"polis/daemon/client"
-	"polis/daemon/escape"
+	"polis/daemon/http/client"
+	"polis/internal/escape"
 )
 
 // Run starts the adapter that args, those after the program's name, name, and returns the exit status.

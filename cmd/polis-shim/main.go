@@ -23,15 +23,15 @@ import (
 
 	"polis/cgroup/sandbox"
 	"polis/daemon/api"
+	"polis/daemon/api/wire"
 	"polis/daemon/config"
-	"polis/daemon/doctor"
-	"polis/daemon/escape"
-	"polis/daemon/launcher"
-	"polis/daemon/layout"
-	"polis/daemon/private"
+	"polis/daemon/host/launcher"
+	"polis/daemon/host/private"
 	"polis/daemon/shim"
-	"polis/daemon/shim/wire"
+	"polis/daemon/shim/doctor"
 	"polis/daemon/store"
+	"polis/daemon/store/layout"
+	"polis/internal/escape"
 )
 
 func main() {

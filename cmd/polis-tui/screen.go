@@ -17,7 +17,7 @@ import (
 	"polis/cmd/internal/ending"
 	"polis/cmd/polis-tui/tui"
 	"polis/daemon/api"
-	"polis/daemon/client"
+	"polis/daemon/http/client"
 )
 
 // The exit statuses, as in polisctl(1).

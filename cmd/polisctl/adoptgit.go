@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"polis/daemon/api"
-	"polis/daemon/client"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
+	"polis/daemon/http/client"
 )
 
 // ownTree is a linked worktree of the caller's own project.

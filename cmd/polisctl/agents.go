@@ -11,7 +11,7 @@ import (
 
 	"polis/cmd/internal/agenttext"
 	"polis/daemon/api"
-	"polis/daemon/client"
+	"polis/daemon/http/client"
 )
 
 func (a *app) agentsCmd() *cobra.Command {

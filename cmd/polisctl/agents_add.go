@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"polis/daemon/api"
-	"polis/daemon/client"
+	"polis/daemon/http/client"
 )
 
 // maxBranch keeps refs/heads/BRANCH.lock within NAME_MAX per component.

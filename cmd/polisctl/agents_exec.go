@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"polis/daemon/api"
-	"polis/daemon/client"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
+	"polis/daemon/http/client"
 )
 
 // ttyFlags set whether the command gets a terminal.

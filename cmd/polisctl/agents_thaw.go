@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"polis/daemon/client"
+	"polis/daemon/http/client"
 )
 
 func (a *app) agentsThawCmd() *cobra.Command {

@@ -17,7 +17,7 @@ import (
 
 	"polis/cmd/internal/bell"
 	"polis/daemon/api"
-	"polis/daemon/client"
+	"polis/daemon/http/client"
 )
 
 // answerScreen shows one question at a time and answers it with a key.

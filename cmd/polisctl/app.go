@@ -15,8 +15,8 @@ import (
 
 	"polis/cmd/internal/ending"
 	"polis/daemon/api"
-	"polis/daemon/client"
-	"polis/daemon/pause"
+	"polis/daemon/http/client"
+	"polis/internal/pause"
 )
 
 // How long calls may take unless --timeout is given. They only keep a

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"polis/daemon/api"
-	"polis/daemon/client"
+	"polis/daemon/http/client"
 )
 
 // shownWhat is how much of a question a line of a list has, in bytes.

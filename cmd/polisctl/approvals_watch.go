@@ -8,8 +8,8 @@ import (
 
 	"polis/cmd/internal/bell"
 	"polis/daemon/api"
-	"polis/daemon/client"
-	"polis/daemon/pause"
+	"polis/daemon/http/client"
+	"polis/internal/pause"
 )
 
 func (a *app) approvalsWatchCmd() *cobra.Command {

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"polis/daemon/api"
-	"polis/daemon/client"
+	"polis/daemon/http/client"
 	"polis/internal/configfile"
 	"polis/internal/tomledit"
 )

@@ -16,7 +16,7 @@ import (
 
 	"polis/cmd/internal/ending"
 	"polis/daemon/api"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
 )
 
 // ends bounds how long polisctl lives after the signal: for the command, for what is blocked, and for a busy machine.

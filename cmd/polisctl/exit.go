@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"polis/daemon/api"
-	"polis/daemon/escape"
+	"polis/internal/escape"
 )
 
 // The exit statuses. exitTable is what they mean.

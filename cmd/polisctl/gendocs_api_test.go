@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
 )
 
 const apiDoc = "docs/api.md"

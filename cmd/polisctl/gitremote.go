@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"polis/daemon/api"
-	"polis/daemon/client"
+	"polis/daemon/http/client"
 )
 
 // gitRemoteCmd is a remote helper of git, see gitremote-helpers(7): git of an

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"polis/daemon/api"
-	"polis/daemon/client"
-	"polis/daemon/hook"
+	"polis/daemon/http/client"
+	"polis/daemon/rules/hook"
 )
 
 // hookWait is how long a hook waits for an answer.

@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"polis/daemon/api"
-	"polis/daemon/client"
-	"polis/daemon/hook"
+	"polis/daemon/http/client"
+	"polis/daemon/rules/hook"
 )
 
 // hookSaid prints the next text that a person said to the agent. The text counts as delivered when it is

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"polis/daemon/api"
-	"polis/daemon/client"
+	"polis/daemon/http/client"
 )
 
 // initAnswers are what the administrator chooses: by flags, at the prompts, or by default.

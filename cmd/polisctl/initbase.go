@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"polis/daemon/api"
-	"polis/daemon/client"
+	"polis/daemon/http/client"
 )
 
 // chooseBase settles on the type of the first agent.

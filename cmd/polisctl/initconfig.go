@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/daemon/api"
-	"polis/daemon/client"
+	"polis/daemon/http/client"
 	"polis/internal/configfile"
 	"polis/internal/tomledit"
 )

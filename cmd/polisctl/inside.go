@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"polis/daemon/api"
-	"polis/daemon/client"
+	"polis/daemon/http/client"
 )
 
 // insidePath returns the socket of the agent's own shim if polisctl runs in a

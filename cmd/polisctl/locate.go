@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"polis/daemon/api"
-	"polis/daemon/client"
+	"polis/daemon/http/client"
 )
 
 // locate turns what the user typed into a path of a repository, and finds the

@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"polis/daemon/api"
-	"polis/daemon/client"
+	"polis/daemon/http/client"
 )
 
 // signTries bounds how often a merge is signed again because the target or the branch moved meanwhile.

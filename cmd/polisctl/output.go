@@ -10,7 +10,7 @@ import (
 
 	"polis/cmd/internal/agenttext"
 	"polis/daemon/api"
-	"polis/daemon/escape"
+	"polis/internal/escape"
 )
 
 // view is an answer in its three forms: the API's objects, names only, and

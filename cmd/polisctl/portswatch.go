@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"polis/daemon/api"
-	"polis/daemon/client"
-	"polis/daemon/pause"
+	"polis/daemon/http/client"
+	"polis/internal/pause"
 )
 
 // settleTime is how long changes are collected before the list is read again:

@@ -13,7 +13,7 @@ import (
 
 	"polis/cmd/internal/bell"
 	"polis/daemon/api"
-	"polis/daemon/pause"
+	"polis/internal/pause"
 )
 
 // keyStep is how often it is checked, while a question waits for a key, whether the terminal is still this process's.

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"polis/daemon/api"
-	"polis/daemon/client"
+	"polis/daemon/http/client"
 )
 
 // outputMark begins each line that is output of a check: it cannot be taken for a line of polis.

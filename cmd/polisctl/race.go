@@ -9,7 +9,7 @@ import (
 
 	"polis/cmd/internal/modeltext"
 	"polis/daemon/api"
-	"polis/daemon/client"
+	"polis/daemon/http/client"
 )
 
 func (a *app) raceCmd() *cobra.Command {

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"polis/daemon/api"
-	"polis/daemon/client"
-	"polis/daemon/escape"
+	"polis/daemon/http/client"
+	"polis/internal/escape"
 )
 
 func (a *app) receiptsCmd() *cobra.Command {

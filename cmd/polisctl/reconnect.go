@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"polis/daemon/pause"
+	"polis/internal/pause"
 )
 
 const (

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"polis/daemon/api"
-	"polis/daemon/client"
+	"polis/daemon/http/client"
 )
 
 // maxCheckText bounds what roles check takes: it is part of a URL.

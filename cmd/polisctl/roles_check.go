@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"polis/daemon/api"
-	"polis/daemon/client"
+	"polis/daemon/http/client"
 )
 
 var verdictColors = map[api.Verdict]paint{api.VerdictApprove: green, api.VerdictDeny: red, api.VerdictAsk: yellow}

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"polis/daemon/api"
-	"polis/daemon/client"
-	"polis/daemon/pause"
+	"polis/daemon/http/client"
+	"polis/internal/pause"
 )
 
 const (

@@ -12,7 +12,7 @@ import (
 
 	"polis/cmd/internal/ending"
 	"polis/daemon/api"
-	"polis/daemon/client"
+	"polis/daemon/http/client"
 )
 
 // killAfter is how many ending signals a command may ignore before polisctl

@@ -15,7 +15,7 @@ import (
 	"github.com/creack/pty"
 
 	"polis/daemon/api"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
 )
 
 // fakeShim speaks the frame protocol and runs real commands, without sandbox.

@@ -10,7 +10,7 @@ import (
 
 	"polis/cmd/internal/agenttext"
 	"polis/daemon/api"
-	"polis/daemon/client"
+	"polis/daemon/http/client"
 )
 
 func (a *app) agentTasksCmd() *cobra.Command {

@@ -12,7 +12,7 @@ import (
 
 	"polis/cmd/internal/modeltext"
 	"polis/daemon/api"
-	"polis/daemon/client"
+	"polis/daemon/http/client"
 )
 
 const (

@@ -7,7 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"polis/daemon/escape"
+	"polis/internal/escape"
 )
 
 // termFilter copies the output of a program to a terminal that the program did not

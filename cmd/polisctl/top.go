@@ -10,8 +10,8 @@ import (
 
 	"polis/cmd/internal/modeltext"
 	"polis/daemon/api"
-	"polis/daemon/client"
-	"polis/daemon/pause"
+	"polis/daemon/http/client"
+	"polis/internal/pause"
 )
 
 // sample is one look of top: what is used, and how fast since the one before.

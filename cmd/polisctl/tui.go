@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"polis/daemon/api"
-	"polis/daemon/client"
+	"polis/daemon/http/client"
 )
 
 // screenProgram draws the screen; see its doc.go for why it is not part of

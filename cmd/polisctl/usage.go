@@ -11,7 +11,7 @@ import (
 
 	"polis/cmd/internal/modeltext"
 	"polis/daemon/api"
-	"polis/daemon/client"
+	"polis/daemon/http/client"
 )
 
 func (a *app) usageCmd() *cobra.Command {

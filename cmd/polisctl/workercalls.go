@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"polis/daemon/api"
-	"polis/daemon/client"
+	"polis/daemon/http/client"
 )
 
 // workerCalls are requests about workers: of polisd on the host, of the agent's own shim in a

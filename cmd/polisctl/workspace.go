@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"polis/daemon/api"
-	"polis/daemon/client"
+	"polis/daemon/http/client"
 )
 
 func (a *app) workspaceCmd() *cobra.Command {

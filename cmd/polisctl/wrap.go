@@ -7,7 +7,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 	"golang.org/x/term"
 
-	"polis/daemon/escape"
+	"polis/internal/escape"
 )
 
 // narrowest is the least width in cells for which output is changed.

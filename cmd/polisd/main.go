@@ -20,8 +20,8 @@ import (
 	"polis/daemon"
 	"polis/daemon/api"
 	"polis/daemon/config"
-	"polis/daemon/escape"
-	"polis/daemon/private"
+	"polis/daemon/host/private"
+	"polis/internal/escape"
 )
 
 // version is set by the build.

@@ -10,8 +10,8 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/config"
-	"polis/daemon/layout"
 	"polis/daemon/store"
+	"polis/daemon/store/layout"
 )
 
 // Limits of a request's lists and strings.

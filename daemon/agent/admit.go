@@ -5,7 +5,7 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/config"
-	"polis/daemon/delegate"
+	"polis/daemon/rules/delegate"
 )
 
 // Capacity is the machine's capacity for agents.

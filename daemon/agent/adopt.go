@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"polis/daemon/api"
+	"polis/daemon/api/wire"
 	"polis/daemon/config"
-	"polis/daemon/shim/wire"
 	"polis/daemon/store"
 )
 

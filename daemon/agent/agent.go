@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"polis/daemon/api"
+	"polis/daemon/api/wire"
 	"polis/daemon/config"
 	"polis/daemon/git"
-	"polis/daemon/layout"
-	"polis/daemon/pinned"
-	"polis/daemon/shim/wire"
 	"polis/daemon/store"
+	"polis/daemon/store/layout"
+	"polis/internal/pinned"
 )
 
 // Workspace is the part of a workspace that concerns agents.

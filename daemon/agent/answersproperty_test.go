@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"polis/daemon/api"
-	"polis/daemon/approval"
+	"polis/daemon/rules/approval"
 	"polis/daemon/store"
 )
 

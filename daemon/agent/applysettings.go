@@ -5,8 +5,8 @@ import (
 	"errors"
 
 	"polis/daemon/api"
-	"polis/daemon/delegate"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
+	"polis/daemon/rules/delegate"
 	"polis/daemon/store"
 )
 

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
+	"polis/daemon/agent/outlinks"
 	"polis/daemon/api"
-	"polis/daemon/outlinks"
 )
 
 // Why returns the agent's last refusals.

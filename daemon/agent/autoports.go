@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"polis/daemon/api"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
 )
 
 // autoMap maps a port that the agent opened, unless it is mapped or the user removed its map.

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"polis/daemon/api"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
 	"polis/daemon/store"
 )
 

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"polis/daemon/api"
+	"polis/daemon/api/wire"
 	"polis/daemon/config"
-	"polis/daemon/shim/wire"
 )
 
 // blocked is who has dropped packets of an agent at any time since then (the zero time: who does now); nil if nobody

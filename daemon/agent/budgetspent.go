@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"polis/daemon/api"
-	"polis/daemon/task"
+	"polis/daemon/history/task"
 )
 
 // budgetSpent ends the work of an agent whose model budget is spent, where its role has on_budget = "stop": its

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"polis/daemon/api"
-	"polis/daemon/cleanup"
+	"polis/daemon/patrol/cleanup"
 	"polis/daemon/store"
 )
 

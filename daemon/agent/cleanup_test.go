@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"polis/daemon/api"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
 )
 
 // Whatever happens to an ephemeral agent, and wherever the daemon dies: work that exists only in it

@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"polis/daemon/api"
+	"polis/daemon/api/wire"
 	"polis/daemon/git"
+	"polis/daemon/history/task"
 	"polis/daemon/shim/dial"
-	"polis/daemon/shim/wire"
-	"polis/daemon/task"
 )
 
 const (

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"polis/daemon/api"
+	"polis/daemon/api/wire"
 	"polis/daemon/config"
-	"polis/daemon/shim/wire"
 	"polis/daemon/store"
 )
 

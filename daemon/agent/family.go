@@ -8,7 +8,7 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/config"
-	"polis/daemon/delegate"
+	"polis/daemon/rules/delegate"
 	"polis/daemon/store"
 )
 

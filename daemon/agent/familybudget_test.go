@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"polis/daemon/api"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
 )
 
 // TestWorkersAreWithinTheBudgetOfTheLastTask: neither an agent that says that its task is over, nor what a task left

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"polis/daemon/api"
-	"polis/daemon/delegate"
-	"polis/daemon/setting"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/setting"
+	"polis/daemon/api/wire"
+	"polis/daemon/rules/delegate"
 	"polis/daemon/store"
 )
 

@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
+	"polis/daemon/api/wire"
 	"polis/daemon/config"
 	"polis/daemon/shim/dial"
-	"polis/daemon/shim/wire"
 )
 
 // forwardTime bounds merging the target before a task.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"polis/daemon/api/wire"
 	"polis/daemon/shim/dial"
-	"polis/daemon/shim/wire"
 )
 
 // gitShim answers commands in the sandbox by what they begin with.

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"polis/daemon/api"
-	"polis/daemon/setting"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/setting"
+	"polis/daemon/api/wire"
 )
 
 const (

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"polis/daemon/api"
-	"polis/daemon/setting"
+	"polis/daemon/api/setting"
 )
 
 // An agent's programs have their whole grace, however long it is, before a stop or a

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"polis/daemon/api"
+	"polis/daemon/api/wire"
 	"polis/daemon/config"
-	"polis/daemon/shim/wire"
 	"polis/daemon/store"
 )
 

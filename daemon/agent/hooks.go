@@ -2,7 +2,7 @@ package agent
 
 import (
 	"polis/daemon/config"
-	"polis/daemon/githooks"
+	"polis/daemon/git/githooks"
 )
 
 // hooksWarning reports that git hooks of the project do not run for the agent. rule is git.hooks.

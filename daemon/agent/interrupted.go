@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"polis/daemon/api"
-	"polis/daemon/task"
+	"polis/daemon/history/task"
 )
 
 // restarted handles the tasks that were lost when the last polisd, or the machine, ended, as [tasks]

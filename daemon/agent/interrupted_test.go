@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"polis/daemon/api"
-	"polis/daemon/task"
+	"polis/daemon/history/task"
 )
 
 // lostTask records a task of an agent as lost at a restart.

@@ -7,7 +7,7 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/config"
-	"polis/daemon/isolation"
+	"polis/daemon/host/isolation"
 	"polis/daemon/store"
 )
 

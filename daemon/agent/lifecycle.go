@@ -6,8 +6,8 @@ import (
 	"fmt"
 
 	"polis/daemon/api"
-	"polis/daemon/shim/wire"
-	"polis/daemon/task"
+	"polis/daemon/api/wire"
+	"polis/daemon/history/task"
 )
 
 // Start starts a stopped agent and runs its command, if it has one. It does nothing for a Running

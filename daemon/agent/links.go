@@ -5,9 +5,9 @@ import (
 	"sync"
 	"time"
 
+	"polis/daemon/agent/outlinks"
+	"polis/daemon/api/setting"
 	"polis/daemon/config"
-	"polis/daemon/outlinks"
-	"polis/daemon/setting"
 )
 
 // linksFor is how long the links of a project are kept: lists of agents need them for each agent.

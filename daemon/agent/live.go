@@ -6,10 +6,10 @@ import (
 	"slices"
 	"time"
 
+	"polis/daemon/agent/outlinks"
 	"polis/daemon/api"
-	"polis/daemon/counters"
-	"polis/daemon/outlinks"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
+	"polis/daemon/store/counters"
 )
 
 // live returns an agent for the API: its stored state and what its shim reports.

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"polis/daemon/agent/home"
 	"polis/daemon/api"
 	"polis/daemon/config"
-	"polis/daemon/home"
 )
 
 // noLogin returns a warning if the program of an agent has no way to log in: the project's owner has none of

@@ -11,8 +11,8 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/config"
-	"polis/daemon/events"
-	"polis/daemon/task"
+	"polis/daemon/history/task"
+	"polis/daemon/store/events"
 )
 
 // Manager manages the agents of a daemon. Set the fields, then call Open. Close ends its

@@ -18,13 +18,13 @@ import (
 	"pgregory.net/rapid"
 
 	"polis/daemon/api"
-	"polis/daemon/cleanup"
+	"polis/daemon/api/wire"
 	"polis/daemon/config"
-	"polis/daemon/events"
-	"polis/daemon/layout"
+	"polis/daemon/patrol/cleanup"
 	"polis/daemon/shim/dial"
-	"polis/daemon/shim/wire"
 	"polis/daemon/store"
+	"polis/daemon/store/events"
+	"polis/daemon/store/layout"
 )
 
 // kernel is what the resources of these tests exist in: a set of names per

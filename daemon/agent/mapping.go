@@ -5,7 +5,7 @@ import (
 	"context"
 
 	"polis/daemon/api"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
 	"polis/daemon/store"
 )
 

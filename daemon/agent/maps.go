@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"polis/daemon/api"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
 	"polis/daemon/store"
 )
 

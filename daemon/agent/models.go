@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"polis/daemon/api"
-	"polis/daemon/setting"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/setting"
+	"polis/daemon/api/wire"
 )
 
 // pauseTime bounds the request that has a shim wait for a model service.

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"polis/daemon/api"
+	"polis/daemon/api/wire"
 	"polis/daemon/patrol"
-	"polis/daemon/shim/wire"
 )
 
 const (

@@ -4,7 +4,7 @@ import (
 	"cmp"
 
 	"polis/daemon/api"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
 	"polis/daemon/store"
 )
 

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"polis/daemon/api"
-	"polis/daemon/cleanup"
+	"polis/daemon/api/wire"
+	"polis/daemon/patrol/cleanup"
 	"polis/daemon/shim/dial"
-	"polis/daemon/shim/wire"
 	"polis/daemon/store"
 )
 

@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"polis/daemon/api"
-	"polis/daemon/shim/wire"
-	"polis/daemon/task"
+	"polis/daemon/api/wire"
+	"polis/daemon/history/task"
 )
 
 // checkTail bounds what is kept of the output of a check, in bytes.

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"polis/daemon/api"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
 )
 
 // releaseTime bounds releasing the leases of a merged agent.

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"polis/daemon/api"
+	"polis/daemon/api/wire"
 	"polis/daemon/git"
 	"polis/daemon/shim/dial"
-	"polis/daemon/shim/wire"
 )
 
 // rebaseTime bounds a merge in an agent's worktree.

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"polis/daemon/api"
-	"polis/daemon/approval"
+	"polis/daemon/rules/approval"
 	"polis/fusefs/policy"
 )
 

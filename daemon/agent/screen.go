@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
 )
 
 // screenTime bounds the wait for a screen. After that the log is used.

@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"polis/daemon/api"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
 )
 
 // Send types a line into the terminal, or the standard input, of what an agent

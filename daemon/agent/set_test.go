@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 
 	"polis/daemon/api"
+	"polis/daemon/api/wire"
 	"polis/daemon/config"
-	"polis/daemon/shim/wire"
 )
 
 func kept(t require.TestingT, w *world, name string) api.SetRequest {

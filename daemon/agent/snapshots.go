@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"polis/daemon/api"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
 )
 
 // MountSnapshot has the agent's shim mount a snapshot of its files.

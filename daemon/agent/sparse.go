@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"polis/daemon/api"
-	"polis/daemon/cone"
 	"polis/daemon/config"
+	"polis/daemon/rules/cone"
 )
 
 // Cones is the part of Repo that knows sparse checkouts.

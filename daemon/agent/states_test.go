@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"polis/daemon/api"
-	"polis/daemon/task"
+	"polis/daemon/history/task"
 )
 
 var everyState = []api.Status{noState, api.StatusCreating, api.StatusIdle, api.StatusRunning, api.StatusStopped, api.StatusError}

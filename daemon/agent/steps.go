@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"polis/daemon/api"
-	"polis/daemon/shim/wire"
-	"polis/daemon/task"
+	"polis/daemon/api/wire"
+	"polis/daemon/history/task"
 )
 
 // knowsSteps reports whether the shim of a status reads streams and reports steps.

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"polis/daemon/api"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
 )
 
 // NoSnapshots is why a workspace without git has no snapshots.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"polis/daemon/api"
-	"polis/daemon/task"
+	"polis/daemon/history/task"
 )
 
 // taskOf returns an agent and its task by the task's ID. The records of an agent that was removed

@@ -5,8 +5,8 @@ import (
 	"context"
 
 	"polis/daemon/api"
-	"polis/daemon/shim/wire"
-	"polis/daemon/task"
+	"polis/daemon/api/wire"
+	"polis/daemon/history/task"
 )
 
 // exitOf returns the end of a task whose program has exited.

@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 
 	"polis/daemon/api"
-	"polis/daemon/shim/wire"
-	"polis/daemon/task"
+	"polis/daemon/api/wire"
+	"polis/daemon/history/task"
 )
 
 // tasked is a world with an agent that works on a task.

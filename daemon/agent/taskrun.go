@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"polis/daemon/api"
-	"polis/daemon/shim/wire"
-	"polis/daemon/task"
+	"polis/daemon/api/wire"
+	"polis/daemon/history/task"
 )
 
 // maxPrompt is the longest text of a task, in bytes: it becomes one argument of execve(2).

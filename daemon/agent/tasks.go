@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"polis/daemon/api"
-	"polis/daemon/task"
+	"polis/daemon/history/task"
 )
 
 // records returns the store of an agent's tasks.

@@ -2,7 +2,7 @@ package agent
 
 import (
 	"polis/daemon/api"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
 )
 
 // sinceOf notes when the program of an agent was started.

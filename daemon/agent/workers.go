@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"polis/daemon/api"
+	"polis/daemon/history/task"
 	"polis/daemon/store"
-	"polis/daemon/task"
 )
 
 // maxDiffStat bounds the diff stat of a worker, in bytes.

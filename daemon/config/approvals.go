@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"polis/daemon/api"
-	"polis/daemon/setting"
+	"polis/daemon/api/setting"
 )
 
 // Approvals is the [approvals] table.

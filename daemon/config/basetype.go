@@ -13,7 +13,7 @@ import (
 	"github.com/BurntSushi/toml"
 
 	"polis/daemon/api"
-	"polis/daemon/setting"
+	"polis/daemon/api/setting"
 )
 
 //go:embed types/*.toml

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"polis/daemon/api"
-	"polis/daemon/setting"
+	"polis/daemon/api/setting"
 )
 
 // peaks are the most that the programs were seen to use by themselves, in MiB.

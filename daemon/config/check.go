@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"polis/daemon/api"
-	"polis/daemon/setting"
+	"polis/daemon/api/setting"
 )
 
 func (c *Config) check() error {

@@ -11,7 +11,7 @@ import (
 	"github.com/BurntSushi/toml"
 
 	"polis/daemon/api"
-	"polis/daemon/setting"
+	"polis/daemon/api/setting"
 	"polis/netbridge/egress"
 )
 

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"polis/daemon/api"
-	"polis/daemon/setting"
+	"polis/daemon/api/setting"
 )
 
 func TestParseRefusesWhatItDoesNotUnderstand(t *testing.T) {

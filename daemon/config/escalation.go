@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"polis/daemon/api"
-	"polis/daemon/setting"
-	"polis/daemon/webhook"
+	"polis/daemon/api/setting"
+	"polis/daemon/host/webhook"
 )
 
 // Escalation is the [patrol.escalation] table: who is notified of a case of the patrol.

@@ -8,9 +8,9 @@ import (
 	"slices"
 
 	"polis/daemon/api"
+	"polis/daemon/api/setting"
 	"polis/daemon/gateway/budget"
 	"polis/daemon/gateway/provider"
-	"polis/daemon/setting"
 )
 
 // Model is [models.NAME]: a model service that agents reach by the gateway of their shims.

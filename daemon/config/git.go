@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"polis/daemon/api"
-	"polis/daemon/setting"
+	"polis/daemon/api/setting"
 )
 
 // Remote is what an agent may do with the project's remote repositories.

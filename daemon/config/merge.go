@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"polis/daemon/api"
-	"polis/daemon/setting"
+	"polis/daemon/api/setting"
 )
 
 // Merge is the [merge] table: when and how branches are merged.

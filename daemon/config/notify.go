@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"polis/daemon/api"
-	"polis/daemon/setting"
-	"polis/daemon/webhook"
+	"polis/daemon/api/setting"
+	"polis/daemon/host/webhook"
 )
 
 // Notify is the [notify] table: where messages about what people wait for are sent.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"syscall"
 
-	"polis/daemon/setting"
+	"polis/daemon/api/setting"
 )
 
 // searchPath is where programs of base types are looked for, after

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"polis/daemon/api"
-	"polis/daemon/setting"
+	"polis/daemon/api/setting"
 )
 
 // Recordings is the [recordings] table: what is kept of requests to model services and their answers.

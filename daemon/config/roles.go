@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"polis/daemon/api"
-	"polis/daemon/approval"
+	"polis/daemon/rules/approval"
 )
 
 // RoleModel returns the model of a role for agents of a base type; "" for the program's usual one.

@@ -2,7 +2,7 @@ package config
 
 import (
 	"polis/daemon/api"
-	"polis/daemon/setting"
+	"polis/daemon/api/setting"
 )
 
 // Limits is the [limits] table: what an agent gets unless asked otherwise.

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"polis/daemon/api"
+	"polis/daemon/api/setting"
 	"polis/daemon/gateway/access"
 	"polis/daemon/gateway/provider"
-	"polis/daemon/setting"
 )
 
 // KeySource is where the key of a service is: at most one of its fields is set.

@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"polis/daemon/setting"
+	"polis/daemon/api/setting"
 )
 
 func TestASharedBudgetIsChecked(t *testing.T) {

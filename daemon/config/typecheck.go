@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"polis/daemon/approval"
-	"polis/daemon/cone"
-	"polis/daemon/task/steps"
+	"polis/daemon/rules/approval"
+	"polis/daemon/rules/cone"
+	"polis/daemon/rules/steps"
 	"polis/netbridge/egress"
 )
 

@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"polis/daemon/api/setting"
 	"polis/daemon/gateway/ledger"
 	"polis/daemon/gateway/usage"
-	"polis/daemon/setting"
 	"polis/internal/need"
 )
 

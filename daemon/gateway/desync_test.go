@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
 )
 
 // TestNoRequestGetsAnAnswerThatCameBeforeIt: a service that sends a second answer in the packet of the first one

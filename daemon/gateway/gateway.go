@@ -17,13 +17,13 @@ import (
 	"golang.org/x/net/netutil"
 	"golang.org/x/sync/semaphore"
 
+	"polis/daemon/api/setting"
+	"polis/daemon/api/wire"
 	"polis/daemon/gateway/budget"
 	"polis/daemon/gateway/ledger"
 	"polis/daemon/gateway/raise"
 	"polis/daemon/gateway/rawconn"
 	"polis/daemon/gateway/recording"
-	"polis/daemon/setting"
-	"polis/daemon/shim/wire"
 )
 
 // Bounds of one agent's endpoint.

@@ -20,10 +20,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"polis/daemon/api/setting"
+	"polis/daemon/api/wire"
 	"polis/daemon/gateway/budget"
 	"polis/daemon/gateway/usage"
-	"polis/daemon/setting"
-	"polis/daemon/shim/wire"
 )
 
 func TestTheKeyReplacesWhatTheAgentSends(t *testing.T) {

@@ -13,9 +13,9 @@ import (
 	"strings"
 	"time"
 
+	"polis/daemon/api/wire"
 	"polis/daemon/gateway/budget"
 	"polis/daemon/gateway/provider"
-	"polis/daemon/shim/wire"
 )
 
 // Codes of the gateway's own answers. Agents' programs show them as a part of the text.

@@ -21,9 +21,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"polis/daemon/api/setting"
 	"polis/daemon/gateway/ledger"
 	"polis/daemon/gateway/usage"
-	"polis/daemon/setting"
 )
 
 // percent writes every byte as an escape.

@@ -9,9 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"polis/daemon/api/setting"
 	"polis/daemon/gateway/budget"
 	"polis/daemon/gateway/ledger"
-	"polis/daemon/setting"
 )
 
 // TestWhatATaskLeftRunningUsesItsBudget: it is refused when that is spent, whatever happens when the budget of a task that

@@ -7,9 +7,9 @@ import (
 	"net/http"
 
 	"polis/daemon/api"
+	"polis/daemon/api/wire"
 	"polis/daemon/gateway/provider"
 	"polis/daemon/gateway/recording"
-	"polis/daemon/shim/wire"
 )
 
 // recorded is a request as recordings have it: without the key, should an agent send it.

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"polis/daemon/api"
+	"polis/daemon/api/wire"
 	"polis/daemon/gateway/recording"
-	"polis/daemon/shim/wire"
 )
 
 // recording returns the services with record, for an endpoint whose agent works on a task.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
 )
 
 const renewedKey = "sk-renewed-0123456789abc"

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"polis/daemon/api/wire"
 	"polis/daemon/gateway/provider"
-	"polis/daemon/shim/wire"
 )
 
 // service is one model service as an agent uses it.

@@ -6,10 +6,10 @@ import (
 	"slices"
 	"time"
 
+	"polis/daemon/api/wire"
 	"polis/daemon/gateway/budget"
 	"polis/daemon/gateway/ledger"
 	"polis/daemon/gateway/provider"
-	"polis/daemon/shim/wire"
 )
 
 const (

@@ -8,10 +8,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"polis/daemon/api/setting"
+	"polis/daemon/api/wire"
 	"polis/daemon/gateway/budget"
 	"polis/daemon/gateway/ledger"
-	"polis/daemon/setting"
-	"polis/daemon/shim/wire"
 )
 
 // withShared is an endpoint of an agent whose role shares a budget. wanted gets each request for the next part.

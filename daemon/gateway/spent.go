@@ -8,11 +8,11 @@ import (
 	"net/netip"
 	"time"
 
+	"polis/daemon/api/setting"
 	"polis/daemon/gateway/budget"
 	"polis/daemon/gateway/ledger"
 	"polis/daemon/gateway/provider"
 	"polis/daemon/gateway/raise"
-	"polis/daemon/setting"
 )
 
 const (

@@ -12,9 +12,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"polis/daemon/api/setting"
 	"polis/daemon/gateway/budget"
 	"polis/daemon/gateway/raise"
-	"polis/daemon/setting"
 )
 
 const costs100 = `{"model":"m","in":99,"max_tokens":1}`

@@ -15,9 +15,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"polis/daemon/api/wire"
 	"polis/daemon/gateway/ledger"
 	"polis/daemon/gateway/usage"
-	"polis/daemon/shim/wire"
 )
 
 const realKey = "sk-real-0123456789abcdef"

@@ -15,8 +15,8 @@ import (
 
 	"golang.org/x/net/http/httpproxy"
 
+	"polis/daemon/api/wire"
 	"polis/daemon/gateway/rawconn"
-	"polis/daemon/shim/wire"
 )
 
 // upstream is the way to one service.

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
+	"polis/daemon/api/wire"
 	"polis/daemon/gateway/access"
 	"polis/daemon/gateway/provider"
-	"polis/daemon/shim/wire"
 )
 
 // webService is a service that is no model service: [services.NAME] of the configuration.

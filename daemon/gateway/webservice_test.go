@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
 )
 
 // web is the configuration of one service.

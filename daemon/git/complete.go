@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"polis/daemon/cage"
+	"polis/daemon/host/cage"
 )
 
 // completeTimeout bounds the walk over what a ref reaches. The walk covers the whole history only

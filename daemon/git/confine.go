@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"polis/daemon/cage"
+	"polis/daemon/host/cage"
 )
 
 // start starts cmd in a cage, unless the command's fields lift it.

@@ -3,7 +3,7 @@
 // It owns how git is started. Git runs as a given user, and never as root on data that an agent
 // wrote. Its environment is made here and not inherited. Hooks, fsmonitor, lazy fetching, replace
 // refs, prompts and remote helpers are off. Its process group is killed when the context ends, and
-// its output is bounded. Every command runs in a cage (daemon/cage), in which git starts no
+// its output is bounded. Every command runs in a cage (daemon/host/cage), in which git starts no
 // program, writes only the repository and what the command names, and reaches no network. Cmd.Own
 // and Cmd.Remote lift the cage; a test of e2e/arch lists the callers that may set them.
 //

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"polis/daemon/cage"
+	"polis/daemon/host/cage"
 )
 
 // tipTimeout bounds the check of one commit.

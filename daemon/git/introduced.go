@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"polis/daemon/cage"
+	"polis/daemon/host/cage"
 )
 
 // walkTimeout bounds a walk over a whole history with the changes of every commit.

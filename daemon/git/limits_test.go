@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"polis/daemon/cage"
+	"polis/daemon/host/cage"
 )
 
 // TestAMergeHasItsMemory: two files whose comparison needs more memory than a git for an agent

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"polis/daemon/cage"
+	"polis/daemon/host/cage"
 	"polis/fusefs/fdtree"
 )
 

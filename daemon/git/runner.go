@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"polis/daemon/cage"
+	"polis/daemon/host/cage"
 )
 
 const (

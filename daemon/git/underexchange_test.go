@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"polis/daemon/cage"
-	"polis/daemon/walk"
+	"polis/daemon/host/cage"
 	"polis/internal/need"
+	"polis/internal/walk"
 )
 
 // twoUsers makes a workspace with a worktree in a directory of uid 4321, and one in a private directory of uid 4322.

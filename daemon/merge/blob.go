@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"polis/daemon/gate"
+	"polis/daemon/merge/gate"
 )
 
 // widening is how many times larger a file in the checkout can be than its blob: converted line

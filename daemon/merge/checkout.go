@@ -8,10 +8,10 @@ import (
 	"strings"
 
 	"polis/daemon/api"
-	"polis/daemon/failpoint"
-	"polis/daemon/gate"
 	"polis/daemon/git"
-	"polis/daemon/worktree"
+	"polis/daemon/git/worktree"
+	"polis/daemon/merge/gate"
+	"polis/internal/failpoint"
 )
 
 // CheckoutUpdate is the state of the user's checkout after a merge.

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"polis/daemon/gate"
 	"polis/daemon/git"
-	"polis/daemon/worktree"
+	"polis/daemon/git/worktree"
+	"polis/daemon/merge/gate"
 )
 
 // conversions are what the git of the project's owner does with the content of files between the repository

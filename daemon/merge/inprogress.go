@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/daemon/api"
-	"polis/daemon/asuser"
 	"polis/daemon/git"
-	"polis/daemon/worktree"
+	"polis/daemon/git/worktree"
+	"polis/internal/asuser"
 )
 
 const (

@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"polis/daemon/api"
-	"polis/daemon/gate"
 	"polis/daemon/git"
-	"polis/daemon/worktree"
+	"polis/daemon/git/worktree"
+	"polis/daemon/merge/gate"
 	"polis/fusefs/gitdir/fsck"
 )
 

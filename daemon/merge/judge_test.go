@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"polis/daemon/api"
-	"polis/daemon/gate"
+	"polis/daemon/merge/gate"
 	"polis/fusefs/policy"
 )
 

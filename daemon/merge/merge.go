@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"polis/daemon/api"
-	"polis/daemon/failpoint"
-	"polis/daemon/gate"
 	"polis/daemon/git"
-	"polis/daemon/worktree"
+	"polis/daemon/git/worktree"
+	"polis/daemon/merge/gate"
+	"polis/internal/failpoint"
 )
 
 const (

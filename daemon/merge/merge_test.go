@@ -14,8 +14,8 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/git"
-	"polis/daemon/layout"
-	"polis/daemon/worktree"
+	"polis/daemon/git/worktree"
+	"polis/daemon/store/layout"
 	"polis/internal/need"
 )
 

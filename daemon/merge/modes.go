@@ -7,7 +7,7 @@ import (
 	"os"
 	"path"
 
-	"polis/daemon/gate"
+	"polis/daemon/merge/gate"
 )
 
 // maxSiblings bounds the files of a directory whose permissions are read.

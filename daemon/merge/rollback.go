@@ -14,11 +14,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"polis/daemon/asuser"
-	"polis/daemon/gate"
 	"polis/daemon/git"
-	"polis/daemon/pinned"
-	"polis/daemon/worktree"
+	"polis/daemon/git/worktree"
+	"polis/daemon/merge/gate"
+	"polis/internal/asuser"
+	"polis/internal/pinned"
 )
 
 // before is the part of the user's checkout that a fast-forward will change, as it was. git

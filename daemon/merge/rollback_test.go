@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"polis/daemon/gate"
+	"polis/daemon/merge/gate"
 )
 
 // everything lists names, kinds and contents of a checkout.

@@ -5,7 +5,7 @@ import (
 	"context"
 
 	"polis/daemon/git"
-	"polis/daemon/worktree"
+	"polis/daemon/git/worktree"
 )
 
 // mergedBy is the trailer of a commit that polis makes with the identity of the project's owner.

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"polis/daemon/api"
-	"polis/daemon/failpoint"
 	"polis/daemon/git"
+	"polis/internal/failpoint"
 )
 
 // Stack is a list of merge commits that no ref points to yet: each on top of the one before, the

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"polis/daemon/api"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
 )
 
 // jump is a look at a time of the wall clock, which jumps from a time to another one.

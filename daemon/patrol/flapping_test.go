@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 
 	"polis/daemon/api"
+	"polis/daemon/api/wire"
 	"polis/daemon/patrol/cases"
-	"polis/daemon/shim/wire"
 )
 
 // guard is a patrol with its cases, as polisd has them.

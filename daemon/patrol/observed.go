@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"polis/daemon/api"
+	"polis/daemon/api/wire"
 	"polis/daemon/patrol/verdict"
-	"polis/daemon/shim/wire"
 )
 
 // Sample are an agent's counters at a moment. All but the processor time are bytes or numbers of

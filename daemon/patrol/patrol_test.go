@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 
 	"polis/daemon/api"
+	"polis/daemon/api/wire"
 	"polis/daemon/patrol/verdict"
-	"polis/daemon/shim/wire"
 )
 
 var (

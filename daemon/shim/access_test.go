@@ -12,8 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"polis/daemon/peer"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
+	"polis/daemon/host/peer"
 )
 
 // TestAShimAnswersPolisd, members of the group for their terminals, and no other user.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"polis/cgroup"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
 )
 
 // awake is how long the shim polls by itself after the agent ran, or after polisd woke it.

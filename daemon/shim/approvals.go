@@ -14,10 +14,10 @@ import (
 	"unicode/utf8"
 
 	"polis/daemon/api"
-	"polis/daemon/approval"
-	"polis/daemon/peer"
-	"polis/daemon/shim/wire"
-	"polis/daemon/task/steps"
+	"polis/daemon/api/wire"
+	"polis/daemon/host/peer"
+	"polis/daemon/rules/approval"
+	"polis/daemon/rules/steps"
 )
 
 // Bounds of the wait for an answer.

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"polis/daemon/api"
-	"polis/daemon/approval"
+	"polis/daemon/api/wire"
 	"polis/daemon/gateway/budget"
-	"polis/daemon/shim/wire"
+	"polis/daemon/rules/approval"
 )
 
 // freezeAgain is how often a freeze is tried while another one, which ends by itself, lasts.

@@ -4,7 +4,7 @@ import (
 	"net/http"
 
 	"polis/daemon/api"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
 )
 
 // handleChanges makes a cut of the set of changed paths, or adds what polisd changes.

@@ -14,9 +14,9 @@ import (
 	sd "github.com/coreos/go-systemd/v22/daemon"
 
 	"polis/cgroup/sandbox"
-	"polis/daemon/layout"
-	"polis/daemon/private"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
+	"polis/daemon/host/private"
+	"polis/daemon/store/layout"
 )
 
 // checkUndo bounds removing a check's sandbox.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"polis/daemon/api"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
 	"polis/fusefs/view"
 	"polis/netbridge"
 )

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"polis/daemon/api"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
 )
 
 // maxContextRules bounds how many rules of one kind the text for a model has.

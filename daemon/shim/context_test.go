@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"polis/daemon/api"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
 )
 
 func TestWhatAModelLearnsOfPolis(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 
 	"polis/daemon/api"
-	"polis/daemon/counters"
+	"polis/daemon/store/counters"
 	"polis/fusefs/view"
 )
 

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"polis/daemon/api"
-	"polis/daemon/approval"
+	"polis/daemon/api/wire"
+	"polis/daemon/rules/approval"
 	"polis/daemon/shim/leftover"
-	"polis/daemon/shim/wire"
 )
 
 // coverOf prepares the cover of a tool's question, while the process that asks certainly lives. It is nil if there can be

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"polis/daemon/api"
-	"polis/daemon/approval"
+	"polis/daemon/rules/approval"
 	"polis/daemon/shim/leftover"
 )
 

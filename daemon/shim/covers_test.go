@@ -15,9 +15,9 @@ import (
 	"pgregory.net/rapid"
 
 	"polis/daemon/api"
-	"polis/daemon/approval"
+	"polis/daemon/api/wire"
+	"polis/daemon/rules/approval"
 	"polis/daemon/shim/leftover"
-	"polis/daemon/shim/wire"
 	"polis/fusefs/view"
 )
 

@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"polis/daemon/approval"
+	"polis/daemon/rules/approval"
 )
 
 func (v *views) open(path string) (int, error) {

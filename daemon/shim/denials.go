@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"polis/daemon/api"
-	"polis/daemon/layout"
+	"polis/daemon/api/wire"
 	"polis/daemon/shim/tally"
-	"polis/daemon/shim/wire"
+	"polis/daemon/store/layout"
 	"polis/fusefs/view"
 )
 

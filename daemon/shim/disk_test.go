@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
-	"polis/daemon/events"
+	"polis/daemon/store/events"
 	"polis/fusefs"
 	"polis/fusefs/fdtree"
 )

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"polis/daemon/api"
-	"polis/daemon/approval"
+	"polis/daemon/rules/approval"
 	"polis/fusefs/view"
 	"polis/netbridge"
 	"polis/netbridge/egress"

@@ -17,7 +17,7 @@ import (
 
 	"polis/cgroup/sandbox"
 	"polis/daemon/api"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
 )
 
 // hijack answers 101 and returns the raw connection.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"polis/daemon/filtered"
 	"polis/daemon/git"
+	"polis/daemon/git/filtered"
 	"polis/fusefs/policy"
 )
 

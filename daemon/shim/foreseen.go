@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"polis/daemon/api"
-	"polis/daemon/approval"
+	"polis/daemon/rules/approval"
 	"polis/fusefs/policy"
 	"polis/lockd"
 )

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
 )
 
 // What polis says to git holds in the agent's worktree and in those that the agent adds, whatever the agent's

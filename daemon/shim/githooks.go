@@ -8,12 +8,12 @@ import (
 	"path/filepath"
 	"strings"
 
-	"polis/daemon/asuser"
-	"polis/daemon/filtered"
-	"polis/daemon/githooks"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
+	"polis/daemon/git/filtered"
+	"polis/daemon/git/githooks"
 	"polis/fusefs/fdtree"
 	"polis/fusefs/policy"
+	"polis/internal/asuser"
 )
 
 // openGitHooks gives the agent the git hooks of the project, again at every start: files of root's in /run/polis.

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"polis/daemon/api"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
 )
 
 // TestHintsOfAShimThatIsBusy: polisd sends neither request twice, except in a race.

@@ -5,7 +5,7 @@ import (
 	"net/netip"
 
 	"polis/daemon/api"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
 	"polis/netbridge"
 )
 

@@ -15,8 +15,8 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"polis/daemon/layout"
-	"polis/daemon/relisten"
+	"polis/daemon/host/relisten"
+	"polis/daemon/store/layout"
 	"polis/fusefs/fdtree"
 )
 

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"polis/daemon/api"
-	"polis/daemon/approval"
+	"polis/daemon/rules/approval"
 	"polis/fusefs/policy"
 	"polis/fusefs/view"
 	"polis/lockd"

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
 	"polis/fusefs"
 	"polis/fusefs/apart"
 	"polis/fusefs/overlayfs"

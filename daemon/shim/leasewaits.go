@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"polis/daemon/api"
-	"polis/daemon/approval"
+	"polis/daemon/rules/approval"
 )
 
 // leaseWaitShown is how long a lease is awaited before the agent counts as waiting.

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"polis/daemon/api"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
 	"polis/fusefs/policy"
 	"polis/fusefs/view"
 )

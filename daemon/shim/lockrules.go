@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
 	"polis/fusefs/policy/glob"
 	"polis/lockd"
 )

@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"polis/daemon/layout"
-	"polis/daemon/private"
+	"polis/daemon/host/private"
+	"polis/daemon/store/layout"
 )
 
 // OutputLog is the name of an agent's output log; OutputLog+".1" is the part

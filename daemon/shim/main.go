@@ -7,8 +7,8 @@ import (
 
 	"polis/cgroup/sandbox"
 	"polis/daemon/api"
+	"polis/daemon/api/wire"
 	"polis/daemon/shim/leftover"
-	"polis/daemon/shim/wire"
 )
 
 // startMain runs the agent's main command.

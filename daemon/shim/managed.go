@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"polis/cgroup/sandbox"
-	"polis/daemon/hook"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
+	"polis/daemon/rules/hook"
 )
 
 // hookCommand runs the hook and fails closed: a status other than that which blocks does not stop

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"polis/daemon/api"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
 )
 
 // A command for an agent that was removed does not run in one that got its name, and socket.

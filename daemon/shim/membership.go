@@ -7,9 +7,9 @@ import (
 	"path"
 
 	"polis/cgroup"
-	"polis/daemon/gitgroup"
-	"polis/daemon/launcher"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
+	"polis/daemon/git/gitgroup"
+	"polis/daemon/host/launcher"
 )
 
 // supervisor is the name of the shim's own group, a sibling of the sandbox's group.

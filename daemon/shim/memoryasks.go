@@ -8,8 +8,8 @@ import (
 
 	"polis/cgroup"
 	"polis/daemon/api"
-	"polis/daemon/approval"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
+	"polis/daemon/rules/approval"
 )
 
 const (

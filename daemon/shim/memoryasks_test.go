@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
 )
 
 func TestWhenAnAgentAsksForMemory(t *testing.T) {

@@ -13,12 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/daemon/api"
+	"polis/daemon/api/wire"
 	"polis/daemon/gateway"
 	"polis/daemon/gateway/budget"
 	"polis/daemon/gateway/ledger"
 	"polis/daemon/gateway/raise"
 	"polis/daemon/gateway/recording"
-	"polis/daemon/shim/wire"
 )
 
 // models is the endpoint of the model gateway; it exists from the first time that polisd sends services.

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/daemon/api"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
 	"polis/fusefs/fusectl"
 )
 

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
 )
 
 // What waits for a dead shim is released before anything else is cleared up, and no other mount is touched.

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/cgroup/sandbox"
-	"polis/daemon/shim/wire"
-	"polis/daemon/walk"
+	"polis/daemon/api/wire"
+	"polis/internal/walk"
 )
 
 // sources are the open files that a sandbox is made of. Of a source given by its path, the sandbox would mount what

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"polis/daemon/api"
-	"polis/daemon/layout"
+	"polis/daemon/api/wire"
 	"polis/daemon/shim/opens"
-	"polis/daemon/shim/wire"
+	"polis/daemon/store/layout"
 	"polis/fusefs"
 	"polis/fusefs/view"
 )

@@ -8,9 +8,9 @@ import (
 
 	"polis/cgroup/sandbox"
 	"polis/daemon/api"
-	"polis/daemon/isolation"
+	"polis/daemon/api/wire"
+	"polis/daemon/host/isolation"
 	"polis/daemon/shim/leftover"
-	"polis/daemon/shim/wire"
 	"polis/fusefs/view"
 )
 

@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"polis/daemon/filtered"
 	"polis/daemon/git"
+	"polis/daemon/git/filtered"
 	"polis/fusefs/gitdir"
 )
 

@@ -14,10 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/daemon/api"
-	"polis/daemon/approval"
-	"polis/daemon/events"
+	"polis/daemon/api/wire"
+	"polis/daemon/rules/approval"
 	"polis/daemon/shim/leftover"
-	"polis/daemon/shim/wire"
+	"polis/daemon/store/events"
 	"polis/fusefs/view"
 )
 

@@ -13,12 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/daemon/api"
-	"polis/daemon/pinned"
-	"polis/daemon/setting"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/setting"
+	"polis/daemon/api/wire"
 	"polis/fusefs/ignore"
 	"polis/fusefs/overlayfs"
 	"polis/internal/need"
+	"polis/internal/pinned"
 )
 
 const (

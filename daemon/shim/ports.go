@@ -11,7 +11,7 @@ import (
 	"sync"
 
 	"polis/daemon/api"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
 	"polis/netbridge"
 )
 

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/daemon/api"
+	"polis/daemon/api/wire"
 	"polis/daemon/shim/novelty"
-	"polis/daemon/shim/wire"
 )
 
 // calls are the steps of a command that reports them, for [wire.Progress].

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"polis/daemon/asuser"
+	"polis/internal/asuser"
 )
 
 // readOnlyTree returns a descriptor of an open directory, and of what is mounted in it, on a read-only

@@ -18,10 +18,10 @@ import (
 	"time"
 
 	"polis/daemon/api"
-	"polis/daemon/approval"
-	"polis/daemon/layout"
-	"polis/daemon/setting"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/setting"
+	"polis/daemon/api/wire"
+	"polis/daemon/rules/approval"
+	"polis/daemon/store/layout"
 	"polis/fusefs/policy"
 	"polis/fusefs/view"
 )

@@ -4,7 +4,7 @@ import (
 	"net/http"
 
 	"polis/daemon/api"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
 )
 
 // handleRemount mounts the views again where another program has unmounted them on the host. The sandbox keeps its own

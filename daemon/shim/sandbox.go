@@ -9,9 +9,9 @@ import (
 
 	"polis/cgroup/sandbox"
 	"polis/daemon/api"
-	"polis/daemon/isolation"
-	"polis/daemon/layout"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
+	"polis/daemon/host/isolation"
+	"polis/daemon/store/layout"
 	"polis/fusefs/fdtree"
 )
 

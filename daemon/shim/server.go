@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"polis/daemon/api"
-	"polis/daemon/peer"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
+	"polis/daemon/host/peer"
 )
 
 // maxBody bounds a request, in bytes.

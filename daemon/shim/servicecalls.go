@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"polis/daemon/api"
+	"polis/daemon/api/wire"
 	"polis/daemon/gateway"
-	"polis/daemon/shim/wire"
 	"polis/netbridge"
 )
 

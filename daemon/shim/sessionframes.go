@@ -8,7 +8,7 @@ import (
 	"syscall"
 
 	"polis/cgroup/sandbox"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
 )
 
 // process is what the frames of a client act on.

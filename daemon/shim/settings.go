@@ -12,7 +12,7 @@ import (
 
 	"polis/cgroup"
 	"polis/daemon/api"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
 	"polis/fusefs/policy"
 )
 

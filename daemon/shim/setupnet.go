@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
 	"polis/netbridge"
 )
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
 	"polis/fusefs"
 	"polis/fusefs/fdtree"
 	"polis/fusefs/ignore"

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/daemon/api"
-	"polis/daemon/cas"
-	"polis/daemon/shim/wire"
-	"polis/daemon/snapshot"
+	"polis/daemon/api/wire"
+	"polis/daemon/history/cas"
+	"polis/daemon/history/snapshot"
 	"polis/fusefs/storedtree"
 )
 

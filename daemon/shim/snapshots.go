@@ -11,8 +11,8 @@ import (
 	"sync"
 
 	"polis/daemon/api"
-	"polis/daemon/cas"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
+	"polis/daemon/history/cas"
 	"polis/fusefs/fusectl"
 	"polis/fusefs/storedtree"
 )

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"polis/daemon/layout"
-	"polis/daemon/relisten"
+	"polis/daemon/host/relisten"
+	"polis/daemon/store/layout"
 )
 
 // openSockets prepares what keeps the sockets of the shim. They are checked at each heartbeat, and when polisd, which does

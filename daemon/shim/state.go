@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/daemon/api"
-	"polis/daemon/pinned"
-	"polis/daemon/shim/wire"
-	"polis/daemon/walk"
+	"polis/daemon/api/wire"
+	"polis/internal/pinned"
+	"polis/internal/walk"
 )
 
 // The owner of a project can exchange its directory, and what is in the shared repository, at any moment. A user in

@@ -6,7 +6,7 @@ import (
 	"io"
 	"sync"
 
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
 )
 
 // stdin queues a client's input for a process that may not read it for a long time, so that the

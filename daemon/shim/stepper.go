@@ -12,8 +12,8 @@ import (
 	"golang.org/x/time/rate"
 
 	"polis/daemon/api"
-	"polis/daemon/shim/wire"
-	"polis/daemon/task/steps"
+	"polis/daemon/api/wire"
+	"polis/daemon/rules/steps"
 	"polis/fusefs/view"
 	"polis/lockd"
 )

@@ -10,9 +10,9 @@ import (
 
 	"polis/cgroup/sandbox"
 	"polis/daemon/api"
-	"polis/daemon/approval"
-	"polis/daemon/shim/wire"
-	"polis/daemon/task"
+	"polis/daemon/api/wire"
+	"polis/daemon/history/task"
+	"polis/daemon/rules/approval"
 	"polis/fusefs/view"
 )
 

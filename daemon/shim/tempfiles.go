@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"polis/daemon/private"
+	"polis/daemon/host/private"
 	"polis/fusefs/ignore"
 	"polis/fusefs/policy"
 	"polis/fusefs/tempfile"

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"polis/daemon/api"
+	"polis/daemon/api/wire"
 	"polis/daemon/shim/screen"
-	"polis/daemon/shim/wire"
 )
 
 // settleAfter is the delay after output until its lines are written to the log.

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"polis/daemon/api"
-	"polis/daemon/approval"
+	"polis/daemon/rules/approval"
 )
 
 const (

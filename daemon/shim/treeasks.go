@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"polis/daemon/api"
-	"polis/daemon/approval"
-	"polis/daemon/setting"
+	"polis/daemon/api/setting"
+	"polis/daemon/rules/approval"
 )
 
 // mayLockTree applies the configuration's verdict about locks of directories: such a lock stops

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"polis/daemon/failpoint"
+	"polis/internal/failpoint"
 )
 
 // MaxFile bounds what is read back, in bytes.

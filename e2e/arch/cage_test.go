@@ -15,20 +15,20 @@ import (
 // lifts are the functions that may lift or widen the cage of a git, with the reason. Every other
 // git command of the daemon runs in a cage.
 var lifts = map[string]string{
-	"daemon/pullrequest/remotes.go ask Own":             "the project's own configuration, as its owner, read for that person's push",
-	"daemon/pullrequest/remotes.go reach Own":           "the configuration of the person who pushes, as the push has it",
-	"daemon/forge/push.go run Own":                      "push and ls-remote for the person who asked, in the shared repository",
-	"daemon/remote/transfer.go run Remote":              "push of the shared repository; its configuration is root's",
-	"daemon/remote/transfer.go fetch Remote":            "fetch of the internal repository, which no agent writes",
-	"daemon/remote/credential.go fill Remote":           "the owner's credential helpers, in the owner's project",
-	"daemon/worktree/adopt.go clone Remote":             "the first copy of a project, before there is an agent",
-	"daemon/maintain/maintain.go git Children":          "git verify-pack starts index-pack",
-	"daemon/maintain/maintain.go packInternal Children": "git repack starts pack-objects, in the repository that no agent sees",
-	"daemon/git/confine.go start Own":                   "where the cage is lifted",
-	"daemon/git/confine.go start Remote":                "where the cage is lifted",
-	"daemon/git/confine.go start Children":              "where the cage is widened",
-	"daemon/git/environ.go environ Own":                 "the environment of the person",
-	"daemon/git/runner.go Run Own":                      "a session of its own for the person's git",
+	"daemon/merge/pullrequest/remotes.go ask Own":           "the project's own configuration, as its owner, read for that person's push",
+	"daemon/merge/pullrequest/remotes.go reach Own":         "the configuration of the person who pushes, as the push has it",
+	"daemon/merge/forge/push.go run Own":                    "push and ls-remote for the person who asked, in the shared repository",
+	"daemon/merge/remote/transfer.go run Remote":            "push of the shared repository; its configuration is root's",
+	"daemon/merge/remote/transfer.go fetch Remote":          "fetch of the internal repository, which no agent writes",
+	"daemon/merge/remote/credential.go fill Remote":         "the owner's credential helpers, in the owner's project",
+	"daemon/git/worktree/adopt.go clone Remote":             "the first copy of a project, before there is an agent",
+	"daemon/git/maintain/maintain.go git Children":          "git verify-pack starts index-pack",
+	"daemon/git/maintain/maintain.go packInternal Children": "git repack starts pack-objects, in the repository that no agent sees",
+	"daemon/git/confine.go start Own":                       "where the cage is lifted",
+	"daemon/git/confine.go start Remote":                    "where the cage is lifted",
+	"daemon/git/confine.go start Children":                  "where the cage is widened",
+	"daemon/git/environ.go environ Own":                     "the environment of the person",
+	"daemon/git/runner.go Run Own":                          "a session of its own for the person's git",
 }
 
 // TestWhoLiftsTheCage: git over content of agents runs in a cage by default. Every caller that

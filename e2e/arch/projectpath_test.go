@@ -27,20 +27,20 @@ var commandPaths = []string{"Dir", "WorkTree", "GitDir"}
 
 // withProjectPath are the functions that may resolve the path of a project, and why.
 var withProjectPath = map[string]string{
-	"daemon/pinned":                      "it is the package for that",
-	"daemon/githooks/find.go:Find":       "git runs there as the owner of the project and reaches no more than the owner does",
-	"daemon/githooks/find.go:find":       "it opens the directory of hooks that the owner configured, with the owner's rights",
-	"daemon/shim/githooks.go:linkBeside": "it is the text of a link for the sandbox",
-	"daemon/merge/checkout.go:inside":    "git runs there as the owner of the project and reaches no more than the owner does",
-	"daemon/placement/choose.go:Undo":    "it removes the link that polis made, in a directory of the workspace",
-	"daemon/placement/choose.go:Choose":  "it compares the text of the link and opens nothing",
-	"daemon/placement/runas.go:RunAs":    "it reads the owner of the project of a new workspace; what is recorded is compared with it",
-	"daemon/worktree/adopt.go:project":   "it asks whether anything is there, as the caller's request means it; Record.Check decides",
-	"daemon/worktree/adopt.go:link":      "it makes the link, in a directory of the workspace",
-	"daemon/worktree/adopt.go:clone":     "it makes the clone, in a directory of the workspace",
-	"daemon/worktree/pin.go:record":      "it follows the link to what package pinned records next",
-	"daemon/worktree/pin.go:Move":        "it asks whether the link is one, in a directory of the workspace",
-	"daemon/worktree/up.go:source":       "it asks whether there is a project at all",
+	"internal/pinned":                             "it is the package for that",
+	"daemon/git/githooks/find.go:Find":            "git runs there as the owner of the project and reaches no more than the owner does",
+	"daemon/git/githooks/find.go:find":            "it opens the directory of hooks that the owner configured, with the owner's rights",
+	"daemon/shim/githooks.go:linkBeside":          "it is the text of a link for the sandbox",
+	"daemon/merge/checkout.go:inside":             "git runs there as the owner of the project and reaches no more than the owner does",
+	"daemon/workspace/placement/choose.go:Undo":   "it removes the link that polis made, in a directory of the workspace",
+	"daemon/workspace/placement/choose.go:Choose": "it compares the text of the link and opens nothing",
+	"daemon/workspace/placement/runas.go:RunAs":   "it reads the owner of the project of a new workspace; what is recorded is compared with it",
+	"daemon/git/worktree/adopt.go:project":        "it asks whether anything is there, as the caller's request means it; Record.Check decides",
+	"daemon/git/worktree/adopt.go:link":           "it makes the link, in a directory of the workspace",
+	"daemon/git/worktree/adopt.go:clone":          "it makes the clone, in a directory of the workspace",
+	"daemon/git/worktree/pin.go:record":           "it follows the link to what package pinned records next",
+	"daemon/git/worktree/pin.go:Move":             "it asks whether the link is one, in a directory of the workspace",
+	"daemon/git/worktree/up.go:source":            "it asks whether there is a project at all",
 }
 
 // TestTheProjectIsOpenedByItsRecord: the owner of a project can exchange its directory at any moment. Only package
@@ -71,7 +71,7 @@ func TestTheProjectIsOpenedByItsRecord(t *testing.T) {
 		})
 	}
 	for at := range withProjectPath {
-		if !used[at] && at != "daemon/pinned" {
+		if !used[at] && at != "internal/pinned" {
 			t.Errorf("%s resolves no path of a project any more: remove it from this test", at)
 		}
 	}

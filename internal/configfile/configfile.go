@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"polis/daemon/walk"
+	"polis/internal/walk"
 )
 
 // maxSize is the size of the largest file that is changed, in bytes.

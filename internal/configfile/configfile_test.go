@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"polis/daemon/asuser"
+	"polis/internal/asuser"
 	"polis/internal/need"
 )
 

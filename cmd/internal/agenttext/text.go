@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"polis/daemon/api"
-	"polis/daemon/escape"
+	"polis/internal/escape"
 )
 
 // Frozen is the state of an agent whose processes are frozen until a person decides.

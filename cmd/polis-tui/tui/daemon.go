@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"polis/daemon/api"
-	"polis/daemon/client"
+	"polis/daemon/http/client"
 )
 
 // Daemon is what the screen needs of polisd; *client.Client is one.

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"polis/daemon/api"
-	"polis/daemon/client"
+	"polis/daemon/http/client"
 )
 
 // fakeDaemon answers from memory and writes down what was asked of it. The

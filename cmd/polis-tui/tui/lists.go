@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"polis/daemon/api"
-	"polis/daemon/escape"
+	"polis/internal/escape"
 )
 
 // lockList is an agent's locks and who waits for them, a line each.

@@ -7,7 +7,7 @@ import (
 
 	"polis/cmd/internal/modeltext"
 	"polis/daemon/api"
-	"polis/daemon/escape"
+	"polis/internal/escape"
 )
 
 // shownSteps is how many steps of a task are shown.

@@ -11,7 +11,7 @@ import (
 
 	"polis/cmd/internal/agenttext"
 	"polis/daemon/api"
-	"polis/daemon/escape"
+	"polis/internal/escape"
 )
 
 // taskScreen is the tasks of an agent, the newest first, with the details of the chosen one below.

@@ -14,7 +14,7 @@ import (
 	"github.com/clipperhouse/displaywidth"
 
 	"polis/daemon/api"
-	"polis/daemon/escape"
+	"polis/internal/escape"
 )
 
 // clean makes a line of unknown origin harmless: its escape sequences are

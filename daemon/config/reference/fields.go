@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"polis/daemon/api/setting"
 	"polis/daemon/config"
-	"polis/daemon/setting"
 )
 
 // The kinds of values, in words for people.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"polis/daemon/api/setting"
 	"polis/daemon/gateway/ledger"
-	"polis/daemon/setting"
 )
 
 // Warn is the part of a budget at which an event is emitted, in percent.

@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"polis/daemon/api/setting"
 	"polis/daemon/gateway/ledger"
 	"polis/daemon/gateway/usage"
-	"polis/daemon/setting"
 )
 
 func TestTheBoundThatIsUsedMostDecides(t *testing.T) {

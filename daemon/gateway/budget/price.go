@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"polis/daemon/api/setting"
 	"polis/daemon/gateway/usage"
-	"polis/daemon/setting"
 )
 
 // Cost returns what tokens of a model cost at a time, in millionths of the currency, rounded. Of the

@@ -6,8 +6,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"polis/daemon/failpoint"
 	"polis/daemon/store"
+	"polis/internal/failpoint"
 )
 
 // put writes a line after those that could not be written before. l.mu is held.

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"sync"
 
-	"polis/daemon/setting"
+	"polis/daemon/api/setting"
 	"polis/daemon/store"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"polis/daemon/setting"
+	"polis/daemon/api/setting"
 )
 
 func TestARaiseIsOfOneTaskOrOneDayAndIsKept(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"polis/daemon/private"
+	"polis/daemon/host/private"
 )
 
 // stopRoom is kept free for the line that says why a recording stopped, in bytes.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"polis/cgroup"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
 )
 
 // DefaultInterval is the interval at which an Activity reads the meters. A new listener of an agent is

@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
 )
 
 // agentOf returns a file in place of the processor time of an agent. run changes it.

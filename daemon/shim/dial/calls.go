@@ -4,7 +4,7 @@ import (
 	"context"
 	"net/http"
 
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
 )
 
 // RestoreGate writes the rules of the agent's network again. Only for shims of wire.GateVersion and later.

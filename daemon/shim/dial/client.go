@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"polis/daemon/api"
-	"polis/daemon/setting"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/setting"
+	"polis/daemon/api/wire"
 )
 
 // maxAnswer bounds a shim's answer, in bytes.

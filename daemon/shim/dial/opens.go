@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
 )
 
 // Opens confirms the answer before, and returns what the agent opened since then. If that is nothing it

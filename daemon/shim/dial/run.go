@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"polis/daemon/api"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
 )
 
 // maxOutput bounds what Run keeps of each stream, in bytes.

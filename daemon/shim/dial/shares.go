@@ -4,7 +4,7 @@ import (
 	"context"
 	"net/http"
 
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
 )
 
 // ShareModels replaces what the agent may use of the budget that its role shares, and returns what it has used. Only

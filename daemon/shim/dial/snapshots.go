@@ -6,7 +6,7 @@ import (
 	"net/url"
 	"time"
 
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
 )
 
 // Mount mounts a snapshot. Mount and Unmount are only for shims of wire.SnapshotsVersion and later.

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"polis/daemon/api"
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
 )
 
 // These types are the requests of shims of version 1, which refuse unknown fields. They are a

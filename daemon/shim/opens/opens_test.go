@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"polis/daemon/shim/wire"
+	"polis/daemon/api/wire"
 	"polis/fusefs"
 )
 
