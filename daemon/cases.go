@@ -8,7 +8,7 @@ import (
 	"polis/daemon/api"
 	"polis/daemon/config"
 	"polis/daemon/patrol/cases"
-	"polis/daemon/patrol/escalation"
+	"polis/daemon/patrol/notify"
 	"polis/daemon/store"
 	"polis/daemon/store/layout"
 )
@@ -50,8 +50,8 @@ func (d *Daemon) settleCases(match func(api.Case) bool, how string) {
 func (d *Daemon) caseChanged(what cases.Change, c api.Case) { d.hub.Publish(cases.Event(what, c)) }
 
 // escalator sends the cases to the targets of [patrol.escalation].
-func (d *Daemon) escalator() *escalation.Escalator {
-	return &escalation.Escalator{Settings: func() config.Escalation { return d.live().Patrol.Escalation },
+func (d *Daemon) escalator() *notify.Escalator {
+	return &notify.Escalator{Settings: func() config.Escalation { return d.live().Patrol.Escalation },
 		Cases: d.cases, Hub: d.hub, User: d.notifyUser, Journal: d.Systemd, Log: d.Log}
 }
 

@@ -9,7 +9,7 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/merge/check"
-	"polis/daemon/merge/mergeflow"
+	"polis/daemon/merge/queue"
 	"polis/daemon/store/layout"
 )
 
@@ -33,7 +33,7 @@ func (b *backend) checksOf(ctx context.Context, req api.CheckLogRequest) (*works
 			with = append(with, w.agents.Name)
 		}
 	}
-	name, err := mergeflow.Place(req, there, with)
+	name, err := queue.CheckPlace(req, there, with)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -53,7 +53,7 @@ func (b *backend) CheckLog(ctx context.Context, req api.CheckLogRequest) (api.Ch
 	if err != nil {
 		return api.CheckLog{}, err
 	}
-	s, n, err := mergeflow.Select(checks, req)
+	s, n, err := queue.SelectCheck(checks, req)
 	if err != nil {
 		return api.CheckLog{}, err
 	}
@@ -68,7 +68,7 @@ func (b *backend) CheckOutput(ctx context.Context, req api.CheckLogRequest) (io.
 	if err != nil {
 		return nil, 0, err
 	}
-	s, _, err := mergeflow.Select(checks, req)
+	s, _, err := queue.SelectCheck(checks, req)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -9,7 +9,6 @@ import (
 	"polis/daemon/api"
 	"polis/daemon/git/branches"
 	"polis/daemon/git/leases"
-	"polis/daemon/git/tracked"
 	"polis/daemon/merge/conflictwatch"
 	"polis/daemon/store"
 	"polis/daemon/store/layout"
@@ -67,14 +66,14 @@ func (d *Daemon) openTracked(w *workspace, root layout.Workspace) {
 	if w.paths != nil {
 		return
 	}
-	w.paths = &tracked.Keeper{Repo: w.git.Bare(), Branches: w.branches, File: root.Tracked(), Charge: d.charge, Log: d.Log}
+	w.paths = &branches.TrackedKeeper{Repo: w.git.Bare(), Branches: w.branches, File: root.Tracked(), Charge: d.charge, Log: d.Log}
 	w.paths.Open(context.Background())
 }
 
 // closeTracked ends the sets of tracked paths. Their git is killed, not waited for.
 func (d *Daemon) closeTracked() {
 	d.mu.Lock()
-	var ks []*tracked.Keeper
+	var ks []*branches.TrackedKeeper
 	for _, w := range d.workspaces {
 		if w.paths != nil {
 			ks = append(ks, w.paths)

@@ -31,7 +31,7 @@ import (
 	"polis/daemon/store"
 	"polis/daemon/store/events"
 	"polis/daemon/store/layout"
-	"polis/daemon/workspace/owner"
+	"polis/daemon/workspace/daemonlock"
 	"polis/internal/failpoint"
 	"polis/lockd"
 	"polis/netbridge"
@@ -53,8 +53,8 @@ type Daemon struct {
 	halted   atomic.Bool // Halt was called
 	run      layout.Run
 	started  time.Time
-	lock     *owner.Lock
-	held     []*owner.Lock // of workspaces_dir
+	lock     *daemonlock.Lock
+	held     []*daemonlock.Lock // of workspaces_dir
 	hub      *events.Hub
 	receipts *receipt.Recorder
 	locks    *lockd.Server

@@ -8,7 +8,7 @@ import (
 	"polis/daemon/api"
 	"polis/daemon/config"
 	"polis/daemon/merge/gate"
-	"polis/daemon/merge/push"
+	"polis/daemon/merge/remote"
 	"polis/fusefs/shared"
 )
 
@@ -47,9 +47,9 @@ func (w *workspace) approved(name string, paths []string, c gate.Change) bool {
 }
 
 // pushJudge returns what decides about an agent's push.
-func (w *workspace) pushJudge(ctx context.Context, a api.Agent, rules config.GitRules, remote string) push.Judge {
-	j := push.Judge{Agent: push.Agent{Name: a.Name, Branch: a.Branch, Branches: rules.Branches}, Target: w.agents.Target,
-		Shared: w.git.Bare(), Internal: w.git.Internal(), Remote: remote, CheckTrees: w.merger.CheckTrees,
+func (w *workspace) pushJudge(ctx context.Context, a api.Agent, rules config.GitRules, to string) remote.PushJudge {
+	j := remote.PushJudge{Agent: remote.Pusher{Name: a.Name, Branch: a.Branch, Branches: rules.Branches}, Target: w.agents.Target,
+		Shared: w.git.Bare(), Internal: w.git.Internal(), Remote: to, CheckTrees: w.merger.CheckTrees,
 		Rules: func() (gate.Rules, error) {
 			_, r, err := w.gate(a.Name)
 			return r, err

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"polis/daemon/api"
-	"polis/daemon/host/webhook"
+	"polis/daemon/host/command"
 	"polis/daemon/patrol/notify"
 )
 
@@ -41,7 +41,7 @@ func (d *Daemon) happenings() *notify.Happenings {
 // notifyTargets are those of the present configuration.
 func (d *Daemon) notifyTargets() notify.Targets {
 	n := d.live().Notify
-	hook, err := webhook.Parse(n.Webhook)
+	hook, err := command.ParseWebhook(n.Webhook)
 	if err != nil {
 		d.Log.Error("webhook of the configuration not used", "op", "notify", "err", err) // it was checked
 	}

@@ -21,7 +21,7 @@ import (
 	"polis/daemon/config"
 	"polis/daemon/git"
 	"polis/daemon/git/filtered"
-	"polis/daemon/git/integrity"
+	"polis/daemon/git/maintain"
 	"polis/daemon/git/worktree"
 	"polis/daemon/store"
 	"polis/daemon/store/events"
@@ -205,7 +205,7 @@ func newOnlyHere(t *testing.T) *onlyHere {
 func (h *onlyHere) begin(t require.TestingT) {
 	log := slog.New(slog.DiscardHandler)
 	d := &Daemon{Log: log, workspaces: map[string]*workspace{}, liveConfig: config.Default(), shims: &shims{run: layout.Run(filepath.Join(string(h.root), "run")), log: log}}
-	h.w = &workspace{d: d, root: h.root, integrity: &integrity.Record{}, git: worktree.Open(worktree.Config{Workspace: string(h.root), UID: nobody, GID: nobody})}
+	h.w = &workspace{d: d, root: h.root, integrity: &maintain.Record{}, git: worktree.Open(worktree.Config{Workspace: string(h.root), UID: nobody, GID: nobody})}
 	h.w.filter = filtered.New(h.w.git.Bare(), h.w.git.Internal(), h.root.Filtered(), log)
 	d.workspaces["w"] = h.w
 	h.m = &agent.Manager{Config: config.Default(), Types: func() (map[string]config.BaseType, error) { return h.types, nil },

@@ -8,15 +8,15 @@ import (
 	"polis/daemon/api/wire"
 	"polis/daemon/host/launcher"
 	"polis/daemon/store"
-	"polis/daemon/workspace/owner"
+	"polis/daemon/workspace/daemonlock"
 )
 
 // claimer returns what takes directories for this daemon.
-func (d *Daemon) claimer() owner.Claimer {
-	return owner.Claimer{Me: owner.Owner{PID: os.Getpid(), RunDir: string(d.run), Socket: d.run.Socket()}, Shims: leftShims{}}
+func (d *Daemon) claimer() daemonlock.Claimer {
+	return daemonlock.Claimer{Me: daemonlock.Owner{PID: os.Getpid(), RunDir: string(d.run), Socket: d.run.Socket()}, Shims: leftShims{}}
 }
 
-// leftShims implements owner.Shims.
+// leftShims implements daemonlock.Shims.
 type leftShims struct{}
 
 func (leftShims) Names(agentsDir string) ([]string, error) {

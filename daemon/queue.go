@@ -9,7 +9,6 @@ import (
 	"polis/daemon/api"
 	"polis/daemon/git"
 	"polis/daemon/merge"
-	"polis/daemon/merge/mergeflow"
 	"polis/daemon/merge/queue"
 )
 
@@ -71,7 +70,7 @@ func (m recordedMerges) Advance(ctx context.Context, s merge.Stack, commit strin
 }
 
 func (h mergeHost) Landed(ctx context.Context, o queue.Outcome) (api.QueueOutcome, error) {
-	h.w.signals.Landed(ctx, mergeflow.Result{ID: o.Job.Entry.ID, Agent: o.Job.Entry.Agent, Branch: o.Job.Request.Branch, Commit: o.Result.Commit, Paths: o.Result.Paths, Log: o.Log, Check: o.Check, Err: o.Err})
+	h.w.signals.Landed(ctx, queue.MergeResult{ID: o.Job.Entry.ID, Agent: o.Job.Entry.Agent, Branch: o.Job.Request.Branch, Commit: o.Result.Commit, Paths: o.Result.Paths, Log: o.Log, Check: o.Check, Err: o.Err})
 	out, err := h.w.d.agents.Landed(ctx, o.Job.Entry, o.Report(), o.Err)
 	if err == nil {
 		h.w.signals.Announce()

@@ -7,7 +7,7 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/git/leases"
-	"polis/daemon/history/ledgerreplay"
+	"polis/daemon/history/replay"
 	"polis/lockd"
 )
 
@@ -15,23 +15,23 @@ import (
 const leasesSettle = 500 * time.Millisecond
 
 // ledgerOf returns what replays the receipts of a workspace.
-func (b *backend) ledgerOf(workspace string) (*ledgerreplay.Source, error) {
+func (b *backend) ledgerOf(workspace string) (*replay.Source, error) {
 	s, err := b.receiptsOf(workspace)
 	if err != nil {
 		return nil, err
 	}
-	out := &ledgerreplay.Source{Workspace: s.Workspace, Receipts: s, Present: func(ctx context.Context) (ledgerreplay.Present, error) { return b.presentOf(ctx, s.Workspace) }}
+	out := &replay.Source{Workspace: s.Workspace, Receipts: s, Present: func(ctx context.Context) (replay.Present, error) { return b.presentOf(ctx, s.Workspace) }}
 	for _, w := range b.gitWorkspaces(s.Workspace) {
-		out.Commits, out.Snapshots = ledgerreplay.Repo{Repo: w.git.Bare()}, w.timeline
+		out.Commits, out.Snapshots = replay.Repo{Repo: w.git.Bare()}, w.timeline
 	}
 	return out, nil
 }
 
 // presentOf returns what there is now, when the receipts of it are durable.
-func (b *backend) presentOf(ctx context.Context, workspace string) (ledgerreplay.Present, error) {
-	now := ledgerreplay.Present{At: time.Now(), Agents: b.agents.List(ctx, workspace)}
+func (b *backend) presentOf(ctx context.Context, workspace string) (replay.Present, error) {
+	now := replay.Present{At: time.Now(), Agents: b.agents.List(ctx, workspace)}
 	for _, l := range leases.OfFiles(b.locks.List(lockd.Filter{Workspace: workspace})) {
-		now.Leases = append(now.Leases, ledgerreplay.PresentLease{Agent: l.Holder, Since: l.Since,
+		now.Leases = append(now.Leases, replay.PresentLease{Agent: l.Holder, Since: l.Since,
 			ReplayedLease: api.ReplayedLease{Path: api.EncodePath(lockd.FilePath(l.Path)), Explicit: l.Explicit, Tree: l.Tree}})
 	}
 	select {

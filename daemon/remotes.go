@@ -9,7 +9,6 @@ import (
 	"polis/daemon/config"
 	"polis/daemon/git"
 	"polis/daemon/merge/remote"
-	"polis/daemon/merge/remoterules"
 )
 
 func lookupUID(uid int) (*user.User, error) { return user.LookupId(strconv.Itoa(uid)) }
@@ -41,7 +40,7 @@ func (b *backend) Remote(ctx context.Context, name string, req api.RemoteRequest
 	ctx = b.charge(ctx, name)
 	res, err := b.operation(ws[0], a, req).Do(ctx, approved, func(s git.Step) { say(s.String()) })
 	b.Daemon.Log.Info("remote", "agent", name, "op", req.Op, "path", api.Shorten(req.Remote, 64), "updates", len(req.Updates), "refused", len(res.Refused), "err", err)
-	b.hub.Publish(remoterules.Event(name, req, res, err))
+	b.hub.Publish(remote.OperationEvent(name, req, res, err))
 	return res, err
 }
 
@@ -61,14 +60,14 @@ func (b *backend) RemoteQuestion(ctx context.Context, name string, req api.Remot
 }
 
 // operation returns the operation that an agent requests, with the rules that are configured now.
-func (b *backend) operation(w *workspace, a api.Agent, req api.RemoteRequest) remoterules.Operation {
+func (b *backend) operation(w *workspace, a api.Agent, req api.RemoteRequest) remote.Operation {
 	typ := config.BaseType{}
 	if types, err := b.Types(); err == nil {
 		typ = types[a.BaseType]
 	}
 	c := b.live()
-	rules := remoterules.Rules{Agent: a.Name, Parent: a.Parent, Git: c.GitRules(a.Name, a.Role, typ)}
-	return remoterules.Operation{Rules: rules, Request: req, Remotes: w.remote,
+	rules := remote.Rules{Agent: a.Name, Parent: a.Parent, Git: c.GitRules(a.Name, a.Role, typ)}
+	return remote.Operation{Rules: rules, Request: req, Remotes: w.remote,
 		Split: func(ctx context.Context, updates []api.RemoteUpdate) ([]api.RemoteUpdate, map[string]string, error) {
 			return w.pushJudge(ctx, a, rules.Git, req.Remote).Split(ctx, updates)
 		},

@@ -4,12 +4,12 @@ import (
 	"context"
 
 	"polis/daemon/api"
-	"polis/daemon/merge/mergeflow"
+	"polis/daemon/merge/queue"
 )
 
 // newReworker returns what gives the failed merges of a workspace to agents.
-func (d *Daemon) newReworker(w *workspace, name string, uid int) *mergeflow.Reworker {
-	return &mergeflow.Reworker{Workspace: name, Book: &w.flow, Agents: d.agents, Output: func(log string) (string, error) { return checkTail(w.root, uid, log) }, Save: func() error { return d.agents.SaveWorkspace(name) },
+func (d *Daemon) newReworker(w *workspace, name string, uid int) *queue.Reworker {
+	return &queue.Reworker{Workspace: name, Book: &w.flow, Agents: d.agents, Output: func(log string) (string, error) { return checkTail(w.root, uid, log) }, Save: func() error { return d.agents.SaveWorkspace(name) },
 		Publish: func(e api.Event) { d.hub.Publish(e) }, Halted: d.halted.Load, Log: d.Log}
 }
 

@@ -18,14 +18,14 @@ import (
 	"polis/daemon/git/worktree"
 	"polis/daemon/host/launcher"
 	"polis/daemon/host/private"
-	"polis/daemon/http/adminsocket"
+	"polis/daemon/http/server"
 	"polis/daemon/shim/dial"
 	"polis/daemon/store/layout"
 )
 
 // prepareDirs makes the run directory and the state directory.
 func (d *Daemon) prepareDirs() error {
-	d.gid = adminsocket.AdminGroup()
+	d.gid = server.AdminGroup()
 	// A directory that the administrator chose can have other uses, so its mode is changed only when it is made.
 	// Everything in it has a mode of its own.
 	own := config.Default()

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"polis/daemon/agent"
-	"polis/daemon/agent/sharedbudget"
+	"polis/daemon/agent/models"
 	"polis/daemon/api"
 	"polis/daemon/api/setting"
 	"polis/daemon/api/wire"
@@ -19,13 +19,13 @@ import (
 )
 
 // sharedBudgets returns the keeper of the budgets that roles share.
-func (d *Daemon) sharedBudgets() *sharedbudget.Keeper {
-	return &sharedbudget.Keeper{File: layout.SharedBudgets(d.Config.WorkspacesDir), Log: d.Log, Now: time.Now,
+func (d *Daemon) sharedBudgets() *models.BudgetKeeper {
+	return &models.BudgetKeeper{File: layout.SharedBudgets(d.Config.WorkspacesDir), Log: d.Log, Now: time.Now,
 		Limits: func(role string) map[string]int64 { return d.live().Roles[role].SharedBudget.Amounts() },
-		Agents: func(role string) (out []sharedbudget.Agent) {
+		Agents: func(role string) (out []models.BudgetAgent) {
 			for _, p := range d.agents.Everyone() {
 				if p.Role == role {
-					out = append(out, sharedbudget.Agent{Dir: p.Logs, Up: p.Up})
+					out = append(out, models.BudgetAgent{Dir: p.Logs, Up: p.Up})
 				}
 			}
 			return out
@@ -87,7 +87,7 @@ func (s *shims) RaiseModels(ctx context.Context, role, bound, day string, to flo
 }
 
 // sharedUse adds the budget that an agent's role shares, if that is used more than its own.
-func sharedUse(u *api.ModelUse, role string, uses []sharedbudget.Use) {
+func sharedUse(u *api.ModelUse, role string, uses []models.BudgetUse) {
 	for _, x := range uses {
 		if x.Role != role {
 			continue
@@ -100,7 +100,7 @@ func sharedUse(u *api.ModelUse, role string, uses []sharedbudget.Use) {
 }
 
 // sharedUses returns how far the budgets that roles share are used today.
-func (d *Daemon) sharedUses(ctx context.Context) []sharedbudget.Use {
+func (d *Daemon) sharedUses(ctx context.Context) []models.BudgetUse {
 	var roles []string
 	for name, r := range d.live().Roles {
 		if r.SharedBudget != (setting.SharedBudget{}) {

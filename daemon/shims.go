@@ -13,7 +13,6 @@ import (
 	"polis/daemon/agent"
 	"polis/daemon/agent/environment"
 	"polis/daemon/agent/models"
-	"polis/daemon/agent/sharedbudget"
 	"polis/daemon/api"
 	"polis/daemon/api/wire"
 	"polis/daemon/config"
@@ -60,7 +59,7 @@ type shims struct {
 	activity *dial.Activity
 	models   *models.Source
 	book     *models.Book
-	shared   *sharedbudget.Keeper
+	shared   *models.BudgetKeeper
 	// heartbeats are the shims' signs of life, reminders the times of the last remindOfSocket.
 	heartbeats, reminders heartbeats
 }

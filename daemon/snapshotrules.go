@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"polis/daemon/agent"
+	"polis/daemon/host/walk"
 	"polis/fusefs/ignore"
-	"polis/internal/walk"
 )
 
 // rules returns what git ignores in an agent's files, of which root is a descriptor, and what ends it. The owner of the

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"polis/daemon/host/relisten"
-	"polis/daemon/http/adminsocket"
 	"polis/daemon/http/server"
 	"polis/daemon/store/layout"
 	"polis/lockd"
@@ -66,21 +65,21 @@ func (d *Daemon) lockSocket() (net.Listener, error) {
 }
 
 func (d *Daemon) openAPI() error {
-	l, err := adminsocket.Open(d.Listener, d.run.Socket(), d.gid)
+	l, err := server.OpenSocket(d.Listener, d.run.Socket(), d.gid)
 	if err != nil {
 		return fmt.Errorf("admin socket: %w", err)
 	}
 	d.Listener = l
 	d.sockets.Add(l)
 	d.sockets.Check()
-	readers, err := adminsocket.ReadGroup(d.Config.ReadGroup)
+	readers, err := server.ReadGroup(d.Config.ReadGroup)
 	if err != nil {
 		return err
 	}
-	if err := adminsocket.Allow(l, readers); err != nil {
+	if err := server.AllowGroup(l, readers); err != nil {
 		return err
 	}
-	d.api = &server.Server{Backend: &backend{Daemon: d, Manager: d.agents}, Log: d.Log, GID: adminsocket.GroupOf(l, d.gid), ReadGID: readers}
+	d.api = &server.Server{Backend: &backend{Daemon: d, Manager: d.agents}, Log: d.Log, GID: server.SocketGroup(l, d.gid), ReadGID: readers}
 	d.api.Open()
 	return nil
 }

@@ -10,9 +10,9 @@ import (
 	"polis/daemon/agent"
 	"polis/daemon/api"
 	"polis/daemon/host/isolation"
+	"polis/daemon/host/walk"
 	"polis/daemon/store"
 	"polis/daemon/store/layout"
-	"polis/internal/walk"
 )
 
 // readRegistry reads the list of workspaces. On store.ErrCorrupt the list was rebuilt and is usable.

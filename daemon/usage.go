@@ -8,7 +8,6 @@ import (
 
 	"polis/daemon/agent"
 	"polis/daemon/agent/models"
-	"polis/daemon/agent/sharedbudget"
 	"polis/daemon/api"
 	"polis/daemon/api/setting"
 	"polis/daemon/history/task"
@@ -96,7 +95,7 @@ func (b *backend) Get(ctx context.Context, name string) (api.Agent, error) {
 
 // addModelUse adds what an agent used, if it used something or has a model service. Its budget is the one that is used most: its own,
 // or the one that its role shares.
-func (d *Daemon) addModelUse(a *api.Agent, roots map[string]layout.Workspace, uses []sharedbudget.Use) {
+func (d *Daemon) addModelUse(a *api.Agent, roots map[string]layout.Workspace, uses []models.BudgetUse) {
 	root, ok := roots[a.Workspace]
 	if !ok {
 		return // it was removed in between

@@ -14,21 +14,19 @@ import (
 	"polis/daemon/api"
 	"polis/daemon/git/branches"
 	"polis/daemon/git/filtered"
-	"polis/daemon/git/integrity"
 	"polis/daemon/git/leases"
-	"polis/daemon/git/tracked"
+	"polis/daemon/git/maintain"
 	"polis/daemon/git/worktree"
 	"polis/daemon/history/policyrecord"
 	"polis/daemon/history/receipt"
 	"polis/daemon/history/timeline"
 	"polis/daemon/merge"
 	"polis/daemon/merge/conflictwatch"
-	"polis/daemon/merge/mergeflow"
 	"polis/daemon/merge/queue"
 	"polis/daemon/merge/remote"
 	"polis/daemon/store"
 	"polis/daemon/store/layout"
-	"polis/daemon/workspace/owner"
+	"polis/daemon/workspace/daemonlock"
 	"polis/daemon/workspace/placement"
 )
 
@@ -36,29 +34,29 @@ import (
 type workspace struct {
 	d         *Daemon
 	root      layout.Workspace
-	owner     *owner.Lock // proves that the workspace is ours
+	owner     *daemonlock.Lock // proves that the workspace is ours
 	agents    *agent.Workspace
 	git       *worktree.Workspace
 	merger    *merge.Merger
 	locks     *leases.Git
 	remote    *remote.Broker
-	branches  *branches.Follower     // nil without git
-	conflicts *conflictwatch.Watcher // as branches
-	paths     *tracked.Keeper        // as branches
-	ignoring  sync.Mutex             // of the ignore rules in the shared repository; no other lock is taken with it
-	keptMu    sync.Mutex             // of kept; no other lock is taken with it
-	kept      map[string]string      // which refs of the project agents do not have, as it was reported; it is not changed
-	filter    *filtered.Keeper       // of the objects that agents may read
+	branches  *branches.Follower      // nil without git
+	conflicts *conflictwatch.Watcher  // as branches
+	paths     *branches.TrackedKeeper // as branches
+	ignoring  sync.Mutex              // of the ignore rules in the shared repository; no other lock is taken with it
+	keptMu    sync.Mutex              // of kept; no other lock is taken with it
+	kept      map[string]string       // which refs of the project agents do not have, as it was reported; it is not changed
+	filter    *filtered.Keeper        // of the objects that agents may read
 	queue     *queue.Worker
 	setup     *setup.Worker
 	setupOpen bool
 	timeline  *timeline.Timeline
 	receipts  *receipt.Store
 	records   *policyrecord.Book
-	flow      mergeflow.Book
-	rework    *mergeflow.Reworker
-	signals   *mergeflow.Recorder
-	integrity *integrity.Record
+	flow      queue.FlowBook
+	rework    *queue.Reworker
+	signals   *queue.Recorder
+	integrity *maintain.Record
 	state     store.State
 	file      store.StateFile
 }
@@ -95,7 +93,7 @@ func (d *Daemon) up(ctx context.Context, req api.UpRequest, progress func(string
 	if err := os.MkdirAll(string(root), 0o755); err != nil {
 		return api.UpResponse{}, api.Errorf(api.CodeWorkspaceInvalid, "make workspace %s: %w", root, err)
 	}
-	var lock *owner.Lock
+	var lock *daemonlock.Lock
 	take := func() (err error) {
 		if !known && lock == nil {
 			lock, err = d.claimer().Workspace(ctx, root)
@@ -187,7 +185,7 @@ func (d *Daemon) warn(text string) {
 }
 
 // enter registers the workspace with the daemon and the agents' manager.
-func (d *Daemon) enter(ctx context.Context, name string, root layout.Workspace, info worktree.Info, uid, gid int, lock *owner.Lock) *workspace {
+func (d *Daemon) enter(ctx context.Context, name string, root layout.Workspace, info worktree.Info, uid, gid int, lock *daemonlock.Lock) *workspace {
 	d.warnByGroup(info, name, root, gid)
 	d.mu.Lock()
 	w, ok := d.workspaces[name]
@@ -203,7 +201,7 @@ func (d *Daemon) enter(ctx context.Context, name string, root layout.Workspace, 
 		w.timeline, w.queue = w.newTimeline(name), &queue.Worker{Host: mergeHost{w}, Log: d.Log, Now: time.Now}
 		w.receipts, w.records = d.newReceipts(name)
 		w.rework, w.signals = d.newReworker(w, name, uid), w.newRecorder(name)
-		w.integrity = &integrity.Record{Workspace: name, Dir: root.Bare(), Repo: w.git.Bare(), Target: w.target, Publish: func(e api.Event) { d.hub.Publish(e) }, Log: d.Log}
+		w.integrity = &maintain.Record{Workspace: name, Dir: root.Bare(), Repo: w.git.Bare(), Target: w.target, Publish: func(e api.Event) { d.hub.Publish(e) }, Log: d.Log}
 		d.workspaces[name] = w
 	}
 	w.state.Project, w.state.Git, w.state.TargetBranch, w.state.UID, w.state.GID = info.ProjectPath, info.Git, info.Target, uid, gid

@@ -12,9 +12,9 @@ import (
 	"strings"
 	"time"
 
+	"polis/cmd/internal/configfile"
 	"polis/daemon/api"
 	"polis/daemon/http/client"
-	"polis/internal/configfile"
 	"polis/internal/tomledit"
 )
 

@@ -8,9 +8,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"polis/cmd/internal/configfile"
 	"polis/daemon/api"
 	"polis/daemon/http/client"
-	"polis/internal/configfile"
 	"polis/internal/tomledit"
 )
 

@@ -6,14 +6,14 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/api/setting"
-	"polis/daemon/host/webhook"
+	"polis/daemon/host/command"
 )
 
 // Escalation is the [patrol.escalation] table: who is notified of a case of the patrol.
 type Escalation struct {
 	// Command is a program with its arguments; empty: none is run.
 	Command []string `toml:"command"`
-	// Webhook gets a case by POST: a port of the loopback address, or a socket; see webhook.Parse.
+	// Webhook gets a case by POST: a port of the loopback address, or a socket; see command.ParseWebhook.
 	Webhook string `toml:"webhook"`
 	// Journal is the priority of the journal's entry, or JournalOff.
 	Journal string `toml:"journal"`
@@ -39,7 +39,7 @@ func (c *Config) checkEscalation() error {
 	if err := checkCommand(e.Command); err != nil {
 		return api.Errorf(api.CodeInvalidConfig, "patrol.escalation.command = %q: %w", api.Shorten(strings.Join(e.Command, " "), 64), err)
 	}
-	if _, err := webhook.Parse(e.Webhook); err != nil {
+	if _, err := command.ParseWebhook(e.Webhook); err != nil {
 		return api.Errorf(api.CodeInvalidConfig, "patrol.escalation.webhook = %q: %w", api.Shorten(e.Webhook, 64), err)
 	}
 	if _, ok := JournalPriorities[e.Journal]; !ok && e.Journal != JournalOff {

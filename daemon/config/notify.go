@@ -7,7 +7,7 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/api/setting"
-	"polis/daemon/host/webhook"
+	"polis/daemon/host/command"
 )
 
 // Notify is the [notify] table: where messages about what people wait for are sent.
@@ -16,7 +16,7 @@ type Notify struct {
 	Events []string `toml:"events"`
 	// Command is a program with its arguments; empty: none is run.
 	Command []string `toml:"command"`
-	// Webhook gets each message by POST: a port of the loopback address, or a socket; see webhook.Parse.
+	// Webhook gets each message by POST: a port of the loopback address, or a socket; see command.ParseWebhook.
 	Webhook string `toml:"webhook"`
 	// Pause is the shortest time between two messages, Timeout bounds a run of a command.
 	Pause   setting.Duration `toml:"pause"`
@@ -41,7 +41,7 @@ func (c *Config) checkNotify() error {
 	if err := checkCommand(n.Command); err != nil {
 		return api.Errorf(api.CodeInvalidConfig, "notify.command = %q: %w", api.Shorten(strings.Join(n.Command, " "), 64), err)
 	}
-	if _, err := webhook.Parse(n.Webhook); err != nil {
+	if _, err := command.ParseWebhook(n.Webhook); err != nil {
 		return api.Errorf(api.CodeInvalidConfig, "notify.webhook = %q: %w", api.Shorten(n.Webhook, 64), err)
 	}
 	if d := time.Duration(n.Pause); d < 0 || d > 24*time.Hour {

@@ -73,7 +73,7 @@ type bare struct{ context.Context }
 
 func (bare) Value(any) any { return nil }
 
-// settle waits until the transport has looked at all that came on a connection before the request which gets it. The
+// settle waits until the transport has read all that came on a connection before the request which gets it. The
 // transport closes a connection on which an answer comes that it did not ask for, but in a goroutine of its own: a
 // request that is sooner would get that answer. When it is closed, the transport sends the request on another one.
 func settle(ctx context.Context, c net.Conn) {

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"polis/internal/walk"
+	"polis/daemon/host/walk"
 )
 
 // Under names the directory that a command sees without the views mounted in it. A view covers the

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/daemon/host/cage"
+	"polis/daemon/host/walk"
 	"polis/internal/need"
-	"polis/internal/walk"
 )
 
 // twoUsers makes a workspace with a worktree in a directory of uid 4321, and one in a private directory of uid 4322.

@@ -11,7 +11,7 @@ import (
 
 	"polis/cgroup/sandbox"
 	"polis/daemon/api/wire"
-	"polis/internal/walk"
+	"polis/daemon/host/walk"
 )
 
 // sources are the open files that a sandbox is made of. Of a source given by its path, the sandbox would mount what

@@ -11,8 +11,8 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/api/wire"
+	"polis/daemon/host/walk"
 	"polis/internal/pinned"
-	"polis/internal/walk"
 )
 
 // The owner of a project can exchange its directory, and what is in the shared repository, at any moment. A user in

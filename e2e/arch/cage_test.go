@@ -17,7 +17,7 @@ import (
 var lifts = map[string]string{
 	"daemon/merge/pullrequest/remotes.go ask Own":           "the project's own configuration, as its owner, read for that person's push",
 	"daemon/merge/pullrequest/remotes.go reach Own":         "the configuration of the person who pushes, as the push has it",
-	"daemon/merge/forge/push.go run Own":                    "push and ls-remote for the person who asked, in the shared repository",
+	"daemon/merge/pullrequest/push.go run Own":              "push and ls-remote for the person who asked, in the shared repository",
 	"daemon/merge/remote/transfer.go run Remote":            "push of the shared repository; its configuration is root's",
 	"daemon/merge/remote/transfer.go fetch Remote":          "fetch of the internal repository, which no agent writes",
 	"daemon/merge/remote/credential.go fill Remote":         "the owner's credential helpers, in the owner's project",

@@ -18,7 +18,7 @@ var open = map[string]string{
 	"cgroup/membership.go":                  "as above",
 	"cgroup/sandbox/files.go":               "read in the sandbox; below an agent's run directory",
 	"cgroup/sandbox/rootfs.go":              "as above",
-	"daemon/http/adminsocket/listen.go":     "the socket of the group polis",
+	"daemon/http/server/listen.go":          "the socket of the group polis",
 	"daemon/git/base/checkout.go":           "the root of a checkout; below .polis/bases",
 	"daemon/merge/conflictwatch/watcher.go": "the owner's git passes it; below .polis",
 	"daemon/agent/environment/spec.go":      "where the view of a plain project is mounted; below .polis/worktrees. It can be a view already",

@@ -22,9 +22,9 @@ import (
 	"polis/daemon/git/worktree"
 	"polis/daemon/host/isolation"
 	"polis/daemon/host/private"
+	"polis/daemon/host/walk"
 	"polis/daemon/store/layout"
 	"polis/fusefs/policy"
-	"polis/internal/walk"
 )
 
 // Builder makes the specs of agents. Set all fields.

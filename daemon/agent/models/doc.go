@@ -5,5 +5,11 @@
 //
 // It connects to nothing, and starts no program but the administrator's commands that print keys.
 //
-// Lock order: commandKey.mu, then Source.mu.
+// A [BudgetKeeper] grants the agents of a role their parts of a budget that they share. A grant is an amount that an
+// agent's use of the day may reach; the agent's shim holds it, also while polisd is away. The grants, and what those agents
+// used that have none, never exceed the budget. They are in a file before an agent gets one, and after an agent has lost
+// one. It knows no model service: use is a number.
+//
+// Lock order: commandKey.mu, then Source.mu. BudgetKeeper.mu is a leaf; it is held during requests to shims, which are
+// bounded in time.
 package models

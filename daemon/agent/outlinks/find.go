@@ -13,7 +13,7 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/history/policylearn"
-	"polis/internal/walk"
+	"polis/daemon/host/walk"
 )
 
 const (

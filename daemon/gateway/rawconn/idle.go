@@ -5,12 +5,12 @@ import (
 	"sync"
 )
 
-// idle says whether the reader of a connection waits in Read for bytes: then it has used all that came before.
+// idle records whether the reader of a connection waits in Read for bytes: then it has used all that came before.
 type idle struct {
 	mu      sync.Mutex
 	now     bool
 	closed  bool
-	changed chan struct{} // closed at each change, if somebody waits
+	changed chan struct{} // closed at each change; nil if no call waits
 }
 
 func (i *idle) set(now bool) {

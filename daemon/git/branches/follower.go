@@ -12,14 +12,13 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/git"
-	"polis/daemon/git/refwatch"
 	"polis/internal/pause"
 )
 
 const (
 	settle   = 50 * time.Millisecond // one git command moves several refs
 	maxRest  = 10 * time.Second
-	again    = 10 * time.Second // after a reading that failed
+	again    = 10 * time.Second // after a reading, or an update of the tracked set, that failed
 	poll     = 5 * time.Second  // between readings if the kernel reports nothing
 	readTime = time.Minute
 )
@@ -164,7 +163,7 @@ func (f *Follower) read(ctx context.Context, agents []Agent) (Tips, error) {
 // work reads whenever there is a reason to, and pauses in between.
 func (f *Follower) work(ctx context.Context) {
 	defer close(f.done)
-	watch, err := refwatch.Open(f.Repo.Dir)
+	watch, err := OpenWatcher(f.Repo.Dir)
 	var moved <-chan struct{}
 	if err != nil {
 		f.Log.Warn("branches are read every few seconds: they cannot be watched", "op", "branches", "path", f.Repo.Dir, "err", err)

@@ -15,8 +15,8 @@ import (
 
 	"polis/daemon/api/wire"
 	"polis/daemon/git"
+	"polis/daemon/host/walk"
 	"polis/internal/asuser"
-	"polis/internal/walk"
 )
 
 // maxEntries bounds how many names of a directory are read.

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"polis/internal/walk"
+	"polis/daemon/host/walk"
 )
 
 // ErrContent: the content of an object is not what its name says.

@@ -19,6 +19,12 @@
 // A [Scheduler] decides when the maintenance of a workspace is due, runs one workspace at a time,
 // and records each run. It owns one goroutine, which Close ends.
 //
+// A [Record] decides whether the shared repository is damaged, and what a damaged one means for the
+// workspace: nothing is added, merged or maintained until a check finds it complete again. It owns the
+// result of the last check, and reports a changed result once, as a log message and an event. An error
+// that is not damage, such as a time-out, changes nothing. It repairs and removes nothing. Its lock is
+// held for no call.
+//
 // It never holds the lock for long: packing and the walk through the history are
 // done before, which git's own rules make safe beside commits. It knows agents
 // only by the names of directories, and runs git as the repository's owner.

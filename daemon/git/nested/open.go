@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"polis/internal/walk"
+	"polis/daemon/host/walk"
 )
 
 // Limits of what is read.

@@ -9,9 +9,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"polis/daemon/host/walk"
 	"polis/daemon/store"
 	"polis/internal/pinned"
-	"polis/internal/walk"
 )
 
 // A workspace can lie in a directory of the owner of its project, who can then exchange it. What is read as root and

@@ -15,7 +15,7 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/git"
-	"polis/internal/walk"
+	"polis/daemon/host/walk"
 )
 
 // commit stores the changed files on top of the index's tree and makes the trash ref, in one

@@ -2,4 +2,7 @@
 // as a given user, with a bounded time and output. What it leaves running ends with it.
 //
 // It never decides which program may run, and never logs an argument or an output.
+//
+// A [Webhook] is such a program that listens: on a port of the loopback address or on a unix socket, nowhere
+// else. It gets JSON, with bounds, and nothing decides here about what is sent.
 package command

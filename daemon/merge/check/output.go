@@ -8,9 +8,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"polis/daemon/host/walk"
 	"polis/daemon/shim/job"
 	"polis/daemon/store/layout"
-	"polis/internal/walk"
 )
 
 // logRE is the form of a log's name (job.LogName).

@@ -12,7 +12,6 @@ import (
 	"polis/daemon/git"
 	"polis/daemon/git/worktree"
 	"polis/daemon/merge"
-	"polis/daemon/merge/forge"
 	"polis/daemon/merge/gate"
 )
 
@@ -67,7 +66,7 @@ func (o *Opener) Open(ctx context.Context, caller uint32, a api.Agent, rules gat
 }
 
 // Validate checks the fields of a request: BAD_REQUEST.
-func Validate(req api.PullRequest) (forge.Kind, error) {
+func Validate(req api.PullRequest) (Kind, error) {
 	switch {
 	case len(req.Title) > maxPullTitle || strings.ContainsAny(req.Title, "\x00\n\r"):
 		return "", api.Errorf(api.CodeBadRequest, "title has %d bytes: at most %d, in one line", len(req.Title), maxPullTitle)
@@ -79,7 +78,7 @@ func Validate(req api.PullRequest) (forge.Kind, error) {
 			return "", api.Errorf(api.CodeBadRequest, "remote = %q: must be the name of a remote of the project", api.Shorten(r, 64))
 		}
 	}
-	return forge.ParseKind(req.Forge)
+	return ParseKind(req.Forge)
 }
 
 // pull is one pull request in the making.
@@ -92,13 +91,13 @@ type pull struct {
 	project *worktree.Project
 	runner  *git.Runner
 	own     *git.Own
-	push    forge.Push
-	work    forge.Work
+	push    Push
+	work    Work
 	base    string // commit of the target
 	count   int
 	remote  string
-	from    forge.Remote
-	into    forge.Remote
+	from    Remote
+	into    Remote
 	notes   []string
 }
 
@@ -170,13 +169,13 @@ func (p *pull) commits(ctx context.Context) error {
 	if err != nil {
 		return api.Errorf(api.CodeRepoCorrupt, "read the commits of %s: %w", branch, err)
 	}
-	p.work = forge.Work{Agent: p.agent.Name, Branch: branch}
+	p.work = Work{Agent: p.agent.Name, Branch: branch}
 	for _, text := range git.SplitNUL(out) {
 		subject, body, _ := strings.Cut(text, "\n")
-		p.work.Commits = append([]forge.Commit{{Subject: subject, Body: body}}, p.work.Commits...)
+		p.work.Commits = append([]Commit{{Subject: subject, Body: body}}, p.work.Commits...)
 	}
 	p.work.More = p.count - len(p.work.Commits)
-	p.push = forge.Push{Repo: git.Repo{Runner: p.runner, Dir: bare.Dir}, Own: p.own, Commit: tip, Branch: branch, Force: p.req.Force}
+	p.push = Push{Repo: git.Repo{Runner: p.runner, Dir: bare.Dir}, Own: p.own, Commit: tip, Branch: branch, Force: p.req.Force}
 	st, err := p.Git.Status(ctx, p.agent.Name, branch, worktree.View{})
 	if err != nil {
 		p.notes = append(p.notes, fmt.Sprintf("whether everything is committed is not known: %v", err))
@@ -218,13 +217,13 @@ func (p *pull) text() (err error) {
 }
 
 func (p *pull) do(ctx context.Context) (api.PullResponse, error) {
-	tool := forge.FindTool(ctx, p.own, p.runner.GID, &p.into)
+	tool := FindTool(ctx, p.own, p.runner.GID, &p.into)
 	if p.from.Host == p.into.Host {
 		p.from.Kind = p.into.Kind
 	}
 	target := p.Target
 	resp := api.PullResponse{Agent: p.agent.Name, Branch: p.agent.Branch, Target: target, Commit: p.push.Commit, Remote: p.remote,
-		RemoteURL: forge.Display(p.push.URL), DryRun: p.req.DryRun, Forge: string(p.into.Kind), Title: p.req.Title, Body: p.req.Body, Draft: p.req.Draft,
+		RemoteURL: Display(p.push.URL), DryRun: p.req.DryRun, Forge: string(p.into.Kind), Title: p.req.Title, Body: p.req.Body, Draft: p.req.Draft,
 		Commits: p.count, CompareURL: p.into.CompareURL(target, p.from, p.agent.Branch), Notes: p.notes}
 	if tool != nil {
 		resp.Tool = tool.Name
@@ -238,7 +237,7 @@ func (p *pull) do(ctx context.Context) (api.PullResponse, error) {
 	}
 	p.Log.Info("branch was pushed for review", "agent", p.agent.Name, "path", p.agent.Branch, "remote", p.remote)
 	if tool != nil {
-		opened, err := tool.Open(ctx, forge.Request{Into: p.into, From: p.from, Branch: p.agent.Branch, Target: target, Title: p.req.Title, Body: p.req.Body, Draft: p.req.Draft})
+		opened, err := tool.Open(ctx, Request{Into: p.into, From: p.from, Branch: p.agent.Branch, Target: target, Title: p.req.Title, Body: p.req.Body, Draft: p.req.Draft})
 		if err == nil {
 			resp.URL, resp.Existed = opened.URL, opened.Existed
 			p.Publish(api.Event{Type: api.EventAgentPull, Agent: p.agent.Name, Message: "branch " + p.agent.Branch + " is up for review: " + opened.URL,

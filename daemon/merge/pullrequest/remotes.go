@@ -7,11 +7,10 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/git"
-	"polis/daemon/merge/forge"
 )
 
 // remotes finds where to push to, as git push in the project would.
-func (p *pull) remotes(ctx context.Context, kind forge.Kind) error {
+func (p *pull) remotes(ctx context.Context, kind Kind) error {
 	name, err := p.chosen(ctx)
 	if err != nil {
 		return err
@@ -20,16 +19,16 @@ func (p *pull) remotes(ctx context.Context, kind forge.Kind) error {
 	if p.push.URL, err = p.url(ctx, name, "--push"); err != nil {
 		return err
 	}
-	p.from = forge.ParseRemote(p.push.URL)
+	p.from = ParseRemote(p.push.URL)
 	p.into = p.from
 	if p.req.Into != "" {
 		u, err := p.url(ctx, p.req.Into)
 		if err != nil {
 			return err
 		}
-		p.into = forge.ParseRemote(u)
+		p.into = ParseRemote(u)
 	}
-	if kind != forge.Unknown {
+	if kind != Unknown {
 		p.from.Kind, p.into.Kind = kind, kind
 	}
 	return p.reach(ctx)

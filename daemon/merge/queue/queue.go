@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"polis/daemon/api"
-	"polis/daemon/merge/mergeflow"
 )
 
 const (
@@ -32,7 +31,7 @@ func (q *Queue) Load(entries []api.QueueEntry) {
 		}
 		e.State = api.QueueWaiting
 		e.Priority = min(max(e.Priority, -MaxPriority), MaxPriority)
-		e.ID = cmp.Or(e.ID, mergeflow.ID(e))
+		e.ID = cmp.Or(e.ID, MergeID(e))
 		q.last = max(q.last, e.Seq)
 		q.entries = append(q.entries, e)
 	}
@@ -51,7 +50,7 @@ func (q *Queue) Add(e api.QueueEntry) (api.QueueEntry, error) {
 		return e, api.Errorf(api.CodeQuota, "the merge queue is full: %d entries", MaxEntries)
 	}
 	q.last++
-	e.Seq, e.State, e.ID = q.last, api.QueueWaiting, mergeflow.ID(e)
+	e.Seq, e.State, e.ID = q.last, api.QueueWaiting, MergeID(e)
 	switch {
 	case i < 0:
 		q.entries = append(q.entries, e)

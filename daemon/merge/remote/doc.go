@@ -10,5 +10,10 @@
 // writes refs/remotes, and takes the locks of those refs in its view. One
 // operation at a time in a workspace.
 //
-// It makes no policy decision: its caller does.
+// [Rules] decide which operations an agent may request, which of them a person must approve first, and an
+// [Operation] in which order one is checked and performed. An approval is for one request: it is the key of the
+// question, which contains all refs and commits. A [PushJudge] owns the rule for names of refs (the agent's own
+// branch, the branches that the configuration names, and the tags that the agent made) and the comparison of
+// each pushed commit with the agent's rules, as before a merge (package gate). What decides moves no ref and
+// contacts no remote; a [Broker] performs what was permitted, and decides nothing. No lock is held.
 package remote

@@ -6,8 +6,13 @@
 // bounded, and its process group ends with it. A Notifier runs one at a time, with a pause between
 // two, once for each key, from a queue that is bounded: what is dropped is counted.
 //
-// [Happenings] decides which events are sent by [notify] of the configuration, to [Targets]. A [Questions] sends each new question of an agent once, unless it was answered before its turn.
-// Package escalation decides which findings are sent. This package never retries one. Send never blocks.
+// [Happenings] decides which events are sent by [notify] of the configuration, to [Targets]. A [Questions] sends
+// each new question of an agent once, unless it was answered before its turn. Neither retries. Send never blocks.
+//
+// An [Escalator] notifies people of the open cases of the patrol (seed 004) as [patrol.escalation] says. It owns the
+// text of such a message, and when an open case is sent again: package patrol decides whether one is due, and a case
+// that no target took is tried again every five minutes. A case counts as sent if one target took it. It never opens
+// or resolves a case.
 //
 // Lock order: Notifier.mu only; it is not held while a command runs or a message is made.
 package notify

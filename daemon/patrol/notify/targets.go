@@ -7,7 +7,7 @@ import (
 	"fmt"
 
 	"polis/daemon/api"
-	"polis/daemon/host/webhook"
+	"polis/daemon/host/command"
 )
 
 // Targets are the places that a message is sent to.
@@ -15,7 +15,7 @@ type Targets struct {
 	// Command is run with the event as JSON on its standard input; without Argv none is.
 	Command Command
 	// Webhook gets the event by POST.
-	Webhook webhook.Target
+	Webhook command.Webhook
 }
 
 // Set reports whether there is a target.

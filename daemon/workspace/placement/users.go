@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"polis/daemon/api"
+	"polis/daemon/host/walk"
 	"polis/daemon/store/layout"
-	"polis/internal/walk"
 )
 
 // CheckUsers returns WORKSPACE_INVALID for a new workspace at root that a user could exchange, if the configuration
