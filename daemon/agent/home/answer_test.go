@@ -84,6 +84,11 @@ func TestAnswersInTOMLAddLines(t *testing.T) {
 	out, err := setTOML([]byte("[a]\nb = 1\n"), []string{"top"}, true)
 	require.NoError(t, err)
 	require.Equal(t, "\"top\" = true\n[a]\nb = 1\n", string(out))
+	for _, doc := range []string{"[analytics]\nenabled = false\n", "[analytics]\nenabled = true\n", "analytics = { enabled = false }\n"} {
+		out, err = setTOML([]byte(doc), []string{"analytics", "enabled"}, false)
+		require.NoError(t, err, doc)
+		require.Equal(t, doc, string(out))
+	}
 	for name, doc := range map[string]string{
 		"no TOML":            "[projects",
 		"a table in a line":  "projects = {}",

@@ -29,7 +29,7 @@ func setTOML(doc []byte, at []string, value any) ([]byte, error) {
 			return nil, errors.New("a line of it has too many names to be edited")
 		}
 	}
-	if _, found, err := tomlAt(doc, at); err != nil || found {
+	if now, found, err := tomlAt(doc, at); err != nil || found || now == value { // an answer may be false
 		return doc, err
 	}
 	if table, found, _ := tomlAt(doc, at[:len(at)-1]); len(at) > 1 && found && table != nil || assigns(doc, at[:len(at)-1]) {
