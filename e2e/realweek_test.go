@@ -317,7 +317,7 @@ func (r *realRun) ends(task api.Task) {
 }
 
 func (r *realRun) isRestarted() string {
-	task := r.begins("go through it", shellStep("touch ~/begun; while ! test -e ~/go; do sleep 0.1; done; rm -f ~/go ~/begun"), commitStep("restarted"))
+	task := r.begins("go through it", shellStep("touch ~/begun; while ! test -e ~/go; do sleep 0.1; done; rm ~/go ~/begun"), commitStep("restarted")) // codex refuses rm -f
 	r.waits("begun")
 	r.crashAll(r.name)
 	require.NoError(r.t, os.WriteFile(r.home(r.name, "go"), nil, 0o644))

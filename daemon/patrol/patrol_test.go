@@ -187,8 +187,8 @@ func TestWhatAShimReportsIsHeeded(t *testing.T) {
 	slow := reports(func(_ int, _ time.Time, p *wire.Progress) { p.Requests, p.WaitsSince = 1, began })
 	require.Empty(t, run(limits.Model-tick, slow))
 	require.Equal(t, api.PatrolStalled, run(limits.Model, slow)[0].Class)
-	housekeeping := func(n int, o *Observed) {
-		o.Sample.Reads, o.Sample.Stored, o.Sample.Calls = int64(n), uint64(n), uint64(n)*80
+	housekeeping := func(n int, o *Observed) { // it starts a program twice a second to see whether there is a login
+		o.Sample.Reads, o.Sample.Stored, o.Sample.Calls = int64(n), uint64(n), uint64(n)*quietIO
 	}
 	require.Len(t, run(limits.Stalled, reports(func(_ int, _ time.Time, p *wire.Progress) { p.Steps = true }), housekeeping), 1)
 	require.Empty(t, run(limits.Stalled, reports(func(_ int, _ time.Time, p *wire.Progress) { p.Steps, p.Calls = true, 1 }), housekeeping), "the tool reads and stores")

@@ -212,7 +212,7 @@ func (f Facts) stalledEvidence(now, progress time.Time) []string {
 	} else {
 		out = append(out, "no output for "+since)
 	}
-	return append(out, fmt.Sprintf("no change of a file, no more input and output than a program that waits has, %s of processor time for %s", f.Idle.Round(10*time.Millisecond), since))
+	return append(out, fmt.Sprintf("no change of a file, no input and output that counts as work, %s of processor time for %s", f.Idle.Round(10*time.Millisecond), since))
 }
 
 func (f Facts) spinningEvidence(now, change time.Time) []string {
