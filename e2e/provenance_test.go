@@ -71,7 +71,7 @@ func TestTheProvenanceOfAMergeWithEverythingRecorded(t *testing.T) {
 	require.Equal(t, 1, strings.Count(out, "\n"))
 
 	var schema jsonschema.Schema
-	decode(t, readFile("../daemon/provenance/testdata/statement.schema.json"), &schema)
+	decode(t, readFile("../daemon/history/provenance/testdata/statement.schema.json"), &schema)
 	rules, err := schema.Resolve(nil)
 	require.NoError(t, err)
 	var whole any
