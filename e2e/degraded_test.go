@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
@@ -37,6 +38,12 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, plainProxy(to))
 		os.Exit(1)
 	}
+	slow, err := slowness()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	patience = time.Duration(slow * float64(patience))
 	os.Exit(m.Run())
 }
 

@@ -23,9 +23,6 @@ import (
 	"polis/internal/need"
 )
 
-// patience bounds every wait in these tests. It is no assertion about speed.
-const patience = 90 * time.Second
-
 // owner is the owner of projects, and therefore the user of agents: nobody.
 const owner = 65534
 
@@ -74,6 +71,7 @@ type daemon struct {
 	wrap    []string // a command that polisd's is an argument of
 	scripts int      // made by later
 	passwd  string   // file over /etc/passwd, for this polisd only
+	printed *lastCall
 
 	// early is a polisd before commit 9146588. It takes a shim for dead whose arguments are not in
 	// place yet, so that its add fails on a busy machine.
@@ -107,7 +105,7 @@ func startDaemon(t testing.TB, o options) *daemon {
 	dir, err := os.MkdirTemp("/tmp", "polis-e2e-")
 	require.NoError(t, err)
 	require.NoError(t, os.Chmod(dir, 0o755))
-	d := &daemon{t: t, dir: dir, bin: bin(t), netns: o.netns, wrap: o.wrap}
+	d := &daemon{t: t, dir: dir, bin: bin(t), netns: o.netns, wrap: o.wrap, printed: &lastCall{}}
 	if o.failpoints {
 		d.bin, d.env = d.withFailpoints(), []string{"POLIS_FAILPOINT=" + d.path("failpoint")}
 	}
@@ -334,7 +332,7 @@ func (d *daemon) ctlInput(stdin string, args ...string) result {
 	cmd := exec.CommandContext(ctx, filepath.Join(d.bin, "polisctl"), args...)
 	cmd.Env = append(os.Environ(), "POLIS_SOCKET="+d.path("run", "polisd.sock"))
 	cmd.Dir = "/"
-	return capture(cmd, stdin)
+	return d.printed.note(args, capture(cmd, stdin))
 }
 
 func capture(cmd *exec.Cmd, stdin string) result {
@@ -364,7 +362,7 @@ func (d *daemon) ctlIn(dir string, args ...string) result {
 	cmd := exec.CommandContext(ctx, filepath.Join(d.bin, "polisctl"), args...)
 	cmd.Env = append(os.Environ(), "POLIS_SOCKET="+d.path("run", "polisd.sock"))
 	cmd.Dir = dir
-	return capture(cmd, "")
+	return d.printed.note(args, capture(cmd, ""))
 }
 
 // must runs polisctl and requires success.
@@ -466,12 +464,6 @@ func (d *daemon) ports(agent string) map[int]api.PortMapping {
 		}
 	}
 	return m
-}
-
-// eventually polls until f is true. On a timeout it names what it waited for.
-func (d *daemon) eventually(what string, f func() bool) {
-	d.t.Helper()
-	require.Eventually(d.t, f, patience, 50*time.Millisecond, "waited for: %s", what)
 }
 
 // git runs git on the host, in a directory that may belong to another user.
