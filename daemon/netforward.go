@@ -158,7 +158,7 @@ func (f *forwarding) publish(began bool, blocked, ended *api.Error) {
 
 // networkBlocked is who has dropped packets of agents since then.
 func (d *Daemon) networkBlocked(since time.Time) *api.Error {
-	if d.forward == nil || isolation.Lacks(d.missingIsolation, isolation.Network) {
+	if d.forward == nil || d.shims.Lacks(isolation.Network) {
 		return nil
 	}
 	return d.forward.state.Blocked(since)

@@ -40,7 +40,7 @@ type netKeeper struct {
 
 // keepNetwork runs until ctx ends.
 func (d *Daemon) keepNetwork(ctx context.Context) {
-	if isolation.Lacks(d.missingIsolation, isolation.Network) {
+	if d.shims.Lacks(isolation.Network) {
 		return
 	}
 	k := &netKeeper{d: d, closed: map[string]bool{}, again: make(chan struct{}, 1), said: map[string]time.Time{}, omitted: map[string]int{}}
