@@ -56,7 +56,7 @@ func (b *backend) Status(ctx context.Context) api.DaemonStatus {
 func (d *Daemon) warned() []string {
 	out := append([]string{}, isolation.Warnings(d.shims.Missing(), d.live().Sandbox.Degraded == config.DegradedAllow)...)
 	out = append(out, d.agents.Warnings()...)
-	if e := d.networkBlocked(time.Time{}); e != nil {
+	if e := d.shims.Blocked(time.Time{}); e != nil {
 		out = append(out, string(e.Code)+": "+e.Message+": "+e.Hint)
 	}
 	for _, w := range d.gitWorkspaces("") {

@@ -86,7 +86,7 @@ func (d *Daemon) closeShared(ctx context.Context) error {
 		errs = append(errs, d.bridge.Remove(ctx, name))
 	}
 	if !shared {
-		errs = append(errs, d.leaveDocker(ctx), d.bridge.RemoveShared(ctx))
+		errs = append(errs, d.shims.LeaveDocker(ctx), d.bridge.RemoveShared(ctx))
 	}
 	errs = append(errs, unmountLayers(d.listedRoots()), d.shims.CloseShared(ctx))
 	for _, p := range []string{d.run.LockSocket(), d.run.NetNS(), d.run.Agents()} {

@@ -85,7 +85,6 @@ type Daemon struct {
 	cases      *cases.Book
 	races      *race.Runner
 	recordings *models.Sweeper
-	forward    *forwarding
 	modelBook  models.Book // what agents used of model services
 }
 
@@ -112,7 +111,7 @@ func (d *Daemon) Open(ctx context.Context) (err error) {
 	d.sockets = d.newSockets()
 	d.openReceipts(ctx)
 	d.openCases()
-	d.patrol, d.metrics, d.forward = newPatroller(d), metrics.New(d.measured), newForwarding(d)
+	d.patrol, d.metrics = newPatroller(d), metrics.New(d.measured)
 	d.races, d.recordings = d.newRaces(), d.newRecordings()
 	if d.cg, err = cgroup.Detect(); err != nil {
 		return api.Errorf(api.CodeCgroupFailed, "find the control groups: %w", err).WithHint("polis needs cgroup v2 or the memory and pids controllers of v1")
@@ -141,7 +140,7 @@ func (d *Daemon) Open(ctx context.Context) (err error) {
 		return fmt.Errorf("ports: %w", err)
 	}
 	d.agents = &agent.Manager{Config: d.Config, Types: d.Types, Type: d.baseType, Shims: d.shims, Watch: launch.NewObserver(d.shims), Locks: d, Ports: ports, State: d, Answers: d, Events: d.hub, Log: d.Log, Now: time.Now, Capacity: d.shims.Capacity, Crash: failpoint.Hit,
-		Gate: d.shims.OpenGate, Blocked: d.networkBlocked, Resources: []agent.Resource{worktrees{d}, d.shims.Network()}, Lost: d.shims.Missing(), Halted: d.halted.Load, Froze: d.froze, AskLost: d.askLost, LostDecided: d.lostDecided, BeforeTask: d.beforeTask, BeforeRebase: d.beforeRebase, Over: d.patrol.trigger, FollowOpens: d.followOpens, Prepare: d.prepareCheckpoints}
+		Gate: d.shims.OpenGate, Blocked: d.shims.Blocked, Resources: []agent.Resource{worktrees{d}, d.shims.Network()}, Lost: d.shims.Missing(), Halted: d.halted.Load, Froze: d.froze, AskLost: d.askLost, LostDecided: d.lostDecided, BeforeTask: d.beforeTask, BeforeRebase: d.beforeRebase, Over: d.patrol.trigger, FollowOpens: d.followOpens, Prepare: d.prepareCheckpoints}
 	d.agents.Open(ctx)
 	d.openProxy(ctx)
 	d.openMetrics(ctx)
@@ -231,7 +230,7 @@ func (d *Daemon) Reload() error {
 	d.agents.SetConfig(c)
 	d.shims.RenewModels()
 	d.agents.Refresh()
-	d.forward.changed()
+	d.shims.TestForwarding()
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
 	defer cancel()
 	d.shims.ReloadTotals(ctx)

@@ -33,7 +33,6 @@ func (d *Daemon) startUpkeep(ctx context.Context) {
 	u.maintenance.Open(ctx)
 	d.shims.Watch(ctx)
 	u.wg.Go(func() { d.patrol.run(ctx) })
-	u.wg.Go(func() { d.keepNetwork(ctx) })
 	u.wg.Go(func() { d.keepSockets(ctx) })
 	u.wg.Go(func() { d.metrics.Follow(ctx, d.hub) })
 	u.wg.Go(func() { d.resumeRestores(ctx) })

@@ -31,9 +31,15 @@ func (d *Daemon) newSockets() *relisten.Keeper {
 
 // keepSockets runs until ctx ends.
 func (d *Daemon) keepSockets(ctx context.Context) {
-	for ctx.Err() == nil {
+	tick := time.NewTicker(socketTick)
+	defer tick.Stop()
+	for {
 		d.sockets.Check()
-		sleep(ctx, socketTick)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
 	}
 }
 

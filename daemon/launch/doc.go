@@ -9,6 +9,6 @@
 // this package as its Shims, Watcher, Resource and Ports. It serves no view and makes no sandbox: polis-shim does, also
 // to remove what a dead shim left.
 //
-// Lock order: Observer.mu, then those that Deps.Roots takes. The locks of the heartbeats are taken last; nothing is
+// Lock order: Observer.mu, then those that Deps.Roots takes. The locks of heartbeats and netKeeper are taken last; nothing is
 // called with them.
 package launch

@@ -52,6 +52,9 @@ type Agents interface {
 	Isolated() error
 	Mounted() map[string]agent.Place
 	Remount(ctx context.Context, name string) ([]string, error)
+	Statuses(workspace string) map[string]api.Status
+	RestoreGate(ctx context.Context, name string) error
+	NoteBlocked(ctx context.Context, name string, e *api.Error) error
 }
 
 // launching starts and stops shims (package launcher).
@@ -84,6 +87,10 @@ type Shims struct {
 	// heartbeats are the shims' signs of life, reminders the times of the last remindOfSocket.
 	heartbeats, reminders heartbeats
 
+	forward *forwarding
+	// dockerUser: polisd began with rules in Docker's chain.
+	dockerUser bool
+
 	watches []watch // those that run, in the order of their start
 }
 
@@ -101,6 +108,7 @@ func Open(ctx context.Context, deps Deps) (*Shims, error) {
 	s.env = &environment.Builder{Run: deps.Run, Config: deps.Config, Lost: s.MissingNames, Cgroup: s.CgroupPath,
 		SocketGID: deps.SocketGID, Log: deps.Log}
 	s.totals, s.shared = s.newTotals(), s.newSharedBudgets()
+	s.forward, s.dockerUser = newForwarding(s), deps.Config().Network.DockerUser
 	if err := s.probeIsolation(ctx); err != nil {
 		return nil, err
 	}
@@ -145,7 +153,7 @@ type watch struct {
 
 // Watch starts what watches the shims, until ctx ends or Close is called. It returns at once.
 func (s *Shims) Watch(ctx context.Context) {
-	s.start(ctx, s.activity.Run, s.keepViews, s.keepSockets)
+	s.start(ctx, s.activity.Run, s.keepViews, s.keepSockets, s.keepNetwork)
 }
 
 func (s *Shims) start(ctx context.Context, runs ...func(context.Context)) {
