@@ -48,15 +48,15 @@ func (b *backend) Status(ctx context.Context) api.DaemonStatus {
 	b.mu.Lock()
 	rep := b.reconciled
 	b.mu.Unlock()
-	return api.DaemonStatus{Reconcile: rep, ConfigFile: b.ConfigFile, Version: b.Version, PID: os.Getpid(), StartedAt: b.started, IsolationMode: isolation.Mode(b.Daemon.missingIsolation), Lost: b.Daemon.missingIsolation,
-		Launcher: b.shims.launcher.Name(), CgroupMode: string(b.cg.Mode), Workspaces: b.Workspaces(), Agents: b.List(ctx, ""),
+	return api.DaemonStatus{Reconcile: rep, ConfigFile: b.ConfigFile, Version: b.Version, PID: os.Getpid(), StartedAt: b.started, IsolationMode: isolation.Mode(b.Daemon.shims.Missing()), Lost: b.Daemon.shims.Missing(),
+		Launcher: b.shims.LauncherName(), CgroupMode: string(b.cg.Mode), Workspaces: b.Workspaces(), Agents: b.List(ctx, ""),
 		Locks: b.locks.Stats().Leases, Conflicts: b.conflictCount(), Cases: b.cases.Digest(), Warnings: b.warned()}
 }
 
 func (d *Daemon) warned() []string {
-	out := append([]string{}, isolation.Warnings(d.missingIsolation, d.live().Sandbox.Degraded == config.DegradedAllow)...)
+	out := append([]string{}, isolation.Warnings(d.shims.Missing(), d.live().Sandbox.Degraded == config.DegradedAllow)...)
 	out = append(out, d.agents.Warnings()...)
-	if e := d.networkBlocked(time.Time{}); e != nil {
+	if e := d.shims.Blocked(time.Time{}); e != nil {
 		out = append(out, string(e.Code)+": "+e.Message+": "+e.Hint)
 	}
 	for _, w := range d.gitWorkspaces("") {
@@ -66,7 +66,7 @@ func (d *Daemon) warned() []string {
 		}
 		out = append(out, w.timeline.Faults(func(agent string) bool { _, err := d.agents.WorkspaceOf(agent); return err == nil })...)
 	}
-	if fault := d.totals.Fault(); fault != "" {
+	if fault := d.shims.TotalsFault(); fault != "" {
 		out = append(out, fault)
 	}
 	d.mu.Lock()
@@ -98,7 +98,7 @@ func (d *Daemon) Probe(ctx context.Context) error {
 
 // Summary returns the line for systemctl status.
 func (d *Daemon) Summary() string {
-	return metrics.Summary(len(d.agents.Workspaces()), slices.Collect(maps.Values(d.agents.Statuses(""))), d.locks.Stats().Leases, d.lostNames())
+	return metrics.Summary(len(d.agents.Workspaces()), slices.Collect(maps.Values(d.agents.Statuses(""))), d.locks.Stats().Leases, d.shims.MissingNames())
 }
 
 // Metrics returns all metrics as Prometheus text.

@@ -28,7 +28,7 @@ func (d *Daemon) checkpointClock() *timeline.Clock {
 // beforeTask makes a checkpoint before a task begins.
 func (d *Daemon) beforeTask(ctx context.Context, h agent.Held, task api.Task) error {
 	d.recordings.Wake()
-	d.tellBlocked(ctx, h.Name())
+	d.shims.NoteBlocked(ctx, h.Name())
 	return d.ofHeld(ctx, h, timeline.BeforeTask(task))
 }
 

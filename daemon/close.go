@@ -10,23 +10,11 @@ import (
 	"time"
 
 	"polis/daemon/host/isolation"
-	"polis/daemon/host/launcher"
-	"polis/fusefs/fuseuring"
 )
 
 // StopAgents reports whether a request to stop includes the agents: always by hand; under systemd
 // only if polisd is to be stopped, not restarted.
-func (d *Daemon) StopAgents(ctx context.Context) bool {
-	s, ok := d.shims.launcher.(*launcher.Systemd)
-	if !ok {
-		return true
-	}
-	stop, err := s.Stopping(ctx)
-	if err != nil {
-		d.Log.Warn("reason of the stop not read from systemd; agents are left to it", "err", err)
-	}
-	return stop
-}
+func (d *Daemon) StopAgents(ctx context.Context) bool { return d.shims.StopAgents(ctx) }
 
 // StopGrace is the configured time that agents' programs may take to exit.
 func (d *Daemon) StopGrace() time.Duration { return time.Duration(d.live().Limits.StopGrace) }
@@ -74,14 +62,14 @@ func (d *Daemon) Close(ctx context.Context, stopAgents bool) error {
 
 // closeShared removes what all agents share, if no agent is left that needs it.
 func (d *Daemon) closeShared(ctx context.Context) error {
-	if d.shims == nil || d.bridge == nil {
+	if d.shims == nil {
 		return nil
 	}
-	alive, err := d.shims.living(ctx)
+	alive, err := d.shims.Living(ctx)
 	if err != nil || len(alive) > 0 {
 		return errors.Join(err, d.leaveNetwork(ctx))
 	}
-	shared := isolation.Lacks(d.missingIsolation, isolation.Network)
+	shared := d.shims.Lacks(isolation.Network)
 	var left []string
 	if !shared {
 		if left, err = d.bridge.List(ctx); err != nil {
@@ -92,15 +80,15 @@ func (d *Daemon) closeShared(ctx context.Context) error {
 	dead, err := d.shims.List(ctx)
 	errs = append(errs, err)
 	for _, name := range dead {
-		errs = append(errs, d.shims.clear(ctx, agentNamed(name)))
+		errs = append(errs, d.shims.Clear(ctx, name))
 	}
 	for _, name := range left {
 		errs = append(errs, d.bridge.Remove(ctx, name))
 	}
 	if !shared {
-		errs = append(errs, d.leaveDocker(ctx), d.bridge.RemoveShared(ctx))
+		errs = append(errs, d.shims.LeaveDocker(ctx), d.bridge.RemoveShared(ctx))
 	}
-	errs = append(errs, unmountLayers(d.listedRoots()), d.totals.Lift(ctx), d.removeGroup(ctx), fuseuring.RestoreMarked(d.run.RingMark()))
+	errs = append(errs, unmountLayers(d.listedRoots()), d.shims.CloseShared(ctx))
 	for _, p := range []string{d.run.LockSocket(), d.run.NetNS(), d.run.Agents()} {
 		if err := os.Remove(p); err != nil && !errors.Is(err, os.ErrNotExist) {
 			errs = append(errs, err)
@@ -117,7 +105,7 @@ func (d *Daemon) closeShared(ctx context.Context) error {
 // leaveNetwork prepares the network of agents that continue for the next polisd. It may be of an earlier version if
 // the program was replaced: that knows no barrier.
 func (d *Daemon) leaveNetwork(ctx context.Context) error {
-	if isolation.Lacks(d.missingIsolation, isolation.Network) || !programReplaced() {
+	if d.shims.Lacks(isolation.Network) || !programReplaced() {
 		return nil
 	}
 	return d.bridge.LowerBarrier(ctx)
@@ -136,17 +124,4 @@ func programReplaced() bool {
 	}
 	installed, err := os.Stat(strings.TrimSuffix(path, " (deleted)"))
 	return err != nil || !os.SameFile(running, installed)
-}
-
-// removeGroup removes the directory above the agents' control groups; under systemd that is a
-// slice, which systemd removes.
-func (d *Daemon) removeGroup(ctx context.Context) error {
-	if d.Systemd || d.cg == nil {
-		return nil
-	}
-	g, err := d.cg.Group("/" + d.bridge.Table())
-	if err != nil {
-		return err
-	}
-	return g.Remove(ctx)
 }

@@ -17,7 +17,6 @@ import (
 	"polis/daemon/agent"
 	"polis/daemon/agent/models"
 	"polis/daemon/agent/race"
-	"polis/daemon/agent/totals"
 	"polis/daemon/api"
 	"polis/daemon/config"
 	"polis/daemon/git/gitgroup"
@@ -27,6 +26,7 @@ import (
 	"polis/daemon/http/metrics"
 	"polis/daemon/http/proxy"
 	"polis/daemon/http/server"
+	"polis/daemon/launch"
 	"polis/daemon/patrol/cases"
 	"polis/daemon/store"
 	"polis/daemon/store/events"
@@ -62,7 +62,7 @@ type Daemon struct {
 	bridge   *netbridge.Bridge
 	cg       *cgroup.Host
 	gits     *gitgroup.Groups // nil: git is not charged to agents
-	shims    *shims
+	shims    *launch.Shims
 	agents   *agent.Manager
 	api      *server.Server
 	proxy    *proxy.Proxy // nil if there is none
@@ -71,24 +71,21 @@ type Daemon struct {
 	metricsPort *metrics.Server
 	gid         int
 
-	mu               sync.Mutex
-	liveConfig       config.Config // as it was read last; see live
-	workspaces       map[string]*workspace
-	scanTurn         chan struct{} // one conflict scan at a time
-	setupTurn        chan struct{} // one setup command at a time
-	aheadTurn        chan struct{} // one large tree is read ahead at a time
-	upLock           sync.Mutex
-	warnings         []string
-	reconciled       *api.ReconcileReport
-	upkeep           *upkeep
-	patrol           *patroller
-	cases            *cases.Book
-	races            *race.Runner
-	recordings       *models.Sweeper
-	missingIsolation []api.Loss // what this machine cannot isolate; set by Open and Cleanup
-	totals           *totals.Totals
-	forward          *forwarding
-	modelBook        models.Book // what agents used of model services
+	mu         sync.Mutex
+	liveConfig config.Config // as it was read last; see live
+	workspaces map[string]*workspace
+	scanTurn   chan struct{} // one conflict scan at a time
+	setupTurn  chan struct{} // one setup command at a time
+	aheadTurn  chan struct{} // one large tree is read ahead at a time
+	upLock     sync.Mutex
+	warnings   []string
+	reconciled *api.ReconcileReport
+	upkeep     *upkeep
+	patrol     *patroller
+	cases      *cases.Book
+	races      *race.Runner
+	recordings *models.Sweeper
+	modelBook  models.Book // what agents used of model services
 }
 
 // Open takes the run directory, brings up locks and network, and restores the workspaces. On an
@@ -114,37 +111,36 @@ func (d *Daemon) Open(ctx context.Context) (err error) {
 	d.sockets = d.newSockets()
 	d.openReceipts(ctx)
 	d.openCases()
-	d.patrol, d.metrics, d.forward = newPatroller(d), metrics.New(d.measured), newForwarding(d)
+	d.patrol, d.metrics = newPatroller(d), metrics.New(d.measured)
 	d.races, d.recordings = d.newRaces(), d.newRecordings()
 	if d.cg, err = cgroup.Detect(); err != nil {
 		return api.Errorf(api.CodeCgroupFailed, "find the control groups: %w", err).WithHint("polis needs cgroup v2 or the memory and pids controllers of v1")
 	}
-	if err := d.openShims(); err != nil {
-		return err
+	if err := d.openBridge(); err != nil {
+		return networkFailed(err)
 	}
-	if err := d.probeIsolation(ctx); err != nil {
+	if err := d.openShims(ctx); err != nil {
 		return err
 	}
 	if err := d.openNetwork(ctx); err != nil {
-		return api.Errorf(api.CodeBridgeFailed, "set up the network: %w", err).
-			WithHint("polis needs bridge, veth and nftables, and CAP_NET_ADMIN: polisctl doctor shows what is missing")
+		return networkFailed(err)
 	}
-	if err := d.openGits(ctx); err != nil {
+	if d.gits, err = d.shims.OpenGits(ctx); err != nil {
 		return api.Errorf(api.CodeCgroupFailed, "%w", err).WithHint("a process there cannot be killed: ps -eo pid,stat,wchan,args shows what it waits for")
 	}
-	d.reloadTotals(ctx)
+	d.shims.ReloadTotals(ctx)
 	d.refreshSetups()
-	d.enableFuseRings()
+	d.shims.EnableFuseRings()
 	if err := d.openLocks(ctx); err != nil {
 		return fmt.Errorf("lockd: %w", err)
 	}
 	lo, hi := d.Config.PortRange()
-	pp, err := newPorts(lo, hi)
+	ports, err := launch.NewPorts(lo, hi)
 	if err != nil {
 		return fmt.Errorf("ports: %w", err)
 	}
-	d.agents = &agent.Manager{Config: d.Config, Types: d.Types, Type: d.baseType, Shims: d.shims, Watch: &shimWatch{shims: d.shims, lives: map[string]shimLife{}}, Locks: d, Ports: pp, State: d, Answers: d, Events: d.hub, Log: d.Log, Now: time.Now, Capacity: d.capacity, Crash: failpoint.Hit,
-		Gate: d.openGate, Blocked: d.networkBlocked, Resources: []agent.Resource{worktrees{d}, d.network()}, Lost: d.missingIsolation, Halted: d.halted.Load, Froze: d.froze, AskLost: d.askLost, LostDecided: d.lostDecided, BeforeTask: d.beforeTask, BeforeRebase: d.beforeRebase, Over: d.patrol.trigger, FollowOpens: d.followOpens, Prepare: d.prepareCheckpoints}
+	d.agents = &agent.Manager{Config: d.Config, Types: d.Types, Type: d.baseType, Shims: d.shims, Watch: launch.NewObserver(d.shims), Locks: d, Ports: ports, State: d, Answers: d, Events: d.hub, Log: d.Log, Now: time.Now, Capacity: d.shims.Capacity, Crash: failpoint.Hit,
+		Gate: d.shims.OpenGate, Blocked: d.shims.Blocked, Resources: []agent.Resource{worktrees{d}, d.shims.Network()}, Lost: d.shims.Missing(), Halted: d.halted.Load, Froze: d.froze, AskLost: d.askLost, LostDecided: d.lostDecided, BeforeTask: d.beforeTask, BeforeRebase: d.beforeRebase, Over: d.patrol.trigger, FollowOpens: d.followOpens, Prepare: d.prepareCheckpoints}
 	d.agents.Open(ctx)
 	d.openProxy(ctx)
 	d.openMetrics(ctx)
@@ -170,13 +166,16 @@ func (d *Daemon) checkSelf() error {
 }
 
 func (d *Daemon) openNetwork(ctx context.Context) error {
-	if err := d.openBridge(); err != nil {
-		return err
-	}
-	if isolation.Lacks(d.missingIsolation, isolation.Network) {
+	if d.shims.Lacks(isolation.Network) {
 		return nil
 	}
 	return d.bridge.EnsureShared(ctx)
+}
+
+// networkFailed is the error of a machine on which agents have no network.
+func networkFailed(err error) error {
+	return api.Errorf(api.CodeBridgeFailed, "set up the network: %w", err).
+		WithHint("polis needs bridge, veth and nftables, and CAP_NET_ADMIN: polisctl doctor shows what is missing")
 }
 
 func (d *Daemon) openBridge() (err error) {
@@ -195,12 +194,9 @@ func (d *Daemon) openLocks(ctx context.Context) error {
 	d.locks.GraceWait = time.Duration(d.Config.Locks.DaemonWait) // waiting for leases is waiting for polisd
 	d.locks.ExplicitMax = time.Duration(d.Config.Locks.ExplicitMax)
 	d.locks.OnEvent, d.locks.OnChanges, d.locks.Delegate = d.lockEvent, d.leasesChanged, d.Config.Locks.Delegate
-	d.locks.Living = func(ctx context.Context, agent string) bool {
-		alive, err := d.shims.launcher.Alive(ctx, agent, d.run.Agent(agent))
-		return alive || err != nil
-	}
+	d.locks.Living = d.shims.Lives
 	// Earlier holders of leases reclaim them first; without any there is nothing to wait for.
-	alive, err := d.shims.living(ctx)
+	alive, err := d.shims.Living(ctx)
 	if err != nil {
 		return err
 	}
@@ -232,12 +228,12 @@ func (d *Daemon) Reload() error {
 	d.liveConfig = c
 	d.mu.Unlock()
 	d.agents.SetConfig(c)
-	d.shims.models.Renew()
+	d.shims.RenewModels()
 	d.agents.Refresh()
-	d.forward.changed()
+	d.shims.TestForwarding()
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
 	defer cancel()
-	d.reloadTotals(ctx)
+	d.shims.ReloadTotals(ctx)
 	if restart {
 		d.Log.Warn("run_dir, workspaces_dir, launcher, read_group, network.pool, network.ports, network.bind and network.proxy need a restart of polisd")
 	}

@@ -42,6 +42,17 @@ func unmountLayers(roots []layout.Workspace) error {
 	return errors.Join(errs...)
 }
 
+// roots returns the directories of the loaded workspaces by their names.
+func (d *Daemon) roots() map[string]layout.Workspace {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out := make(map[string]layout.Workspace, len(d.workspaces))
+	for name, w := range d.workspaces {
+		out[name] = w.root
+	}
+	return out
+}
+
 // listedRoots returns the directories of all workspaces on the list, which --cleanup has not loaded.
 func (d *Daemon) listedRoots() []layout.Workspace {
 	reg, err := d.readRegistry()

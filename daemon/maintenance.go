@@ -31,10 +31,8 @@ func (d *Daemon) startUpkeep(ctx context.Context) {
 	ctx, u.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	d.upkeep = u
 	u.maintenance.Open(ctx)
-	u.wg.Go(func() { d.shims.activity.Run(ctx) })
+	d.shims.Watch(ctx)
 	u.wg.Go(func() { d.patrol.run(ctx) })
-	u.wg.Go(func() { d.keepNetwork(ctx) })
-	u.wg.Go(func() { d.keepViews(ctx) })
 	u.wg.Go(func() { d.keepSockets(ctx) })
 	u.wg.Go(func() { d.metrics.Follow(ctx, d.hub) })
 	u.wg.Go(func() { d.resumeRestores(ctx) })
@@ -60,6 +58,7 @@ func (d *Daemon) stopUpkeep() {
 		d.upkeep.cancel(errors.New("the daemon stops"))
 		d.upkeep.maintenance.Close()
 		d.upkeep.wg.Wait()
+		d.shims.Close()
 	}
 }
 

@@ -26,7 +26,7 @@ func (d *Daemon) measured(ctx context.Context) metrics.State {
 			s.Models = append(s.Models, metrics.ModelUse{Agent: a.Name, Workspace: a.Workspace, Service: m.Service, Model: m.Model, Counts: m.Counts, Cost: m.Cost})
 		}
 	}
-	for _, u := range d.sharedUses(ctx) {
+	for _, u := range d.shims.SharedUses(ctx) {
 		s.SharedBudgets = append(s.SharedBudgets, metrics.SharedBudget{Role: u.Role, Bound: u.Bound, Ratio: float64(u.Used) / float64(max(u.Limit, 1))})
 	}
 	for _, w := range d.gitWorkspaces("") {

@@ -23,6 +23,7 @@ import (
 	"polis/daemon/git/filtered"
 	"polis/daemon/git/maintain"
 	"polis/daemon/git/worktree"
+	"polis/daemon/launch"
 	"polis/daemon/store"
 	"polis/daemon/store/events"
 	"polis/daemon/store/layout"
@@ -204,7 +205,7 @@ func newOnlyHere(t *testing.T) *onlyHere {
 // begin starts a daemon on what the last one left.
 func (h *onlyHere) begin(t require.TestingT) {
 	log := slog.New(slog.DiscardHandler)
-	d := &Daemon{Log: log, workspaces: map[string]*workspace{}, liveConfig: config.Default(), shims: &shims{run: layout.Run(filepath.Join(string(h.root), "run")), log: log}}
+	d := &Daemon{Log: log, workspaces: map[string]*workspace{}, liveConfig: config.Default(), shims: &launch.Shims{Deps: launch.Deps{Run: layout.Run(filepath.Join(string(h.root), "run")), Log: log}}}
 	h.w = &workspace{d: d, root: h.root, integrity: &maintain.Record{}, git: worktree.Open(worktree.Config{Workspace: string(h.root), UID: nobody, GID: nobody})}
 	h.w.filter = filtered.New(h.w.git.Bare(), h.w.git.Internal(), h.root.Filtered(), log)
 	d.workspaces["w"] = h.w

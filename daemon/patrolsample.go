@@ -15,7 +15,7 @@ func (d *Daemon) stands(v agent.Living) bool {
 	if v.InitPID == 0 || v.Err != nil {
 		return false
 	}
-	at, _ := d.cgroupPath(v.Agent)
+	at, _ := d.shims.CgroupPath(v.Agent)
 	g, err := d.cg.Group(at)
 	if err != nil {
 		return false
@@ -30,7 +30,7 @@ func (d *Daemon) measureLiving(v, last *agent.Living) {
 	if v.InitPID == 0 || v.Err != nil || v.Stood {
 		return
 	}
-	at, _ := d.cgroupPath(v.Agent)
+	at, _ := d.shims.CgroupPath(v.Agent)
 	g, err := d.cg.Group(at)
 	if err != nil {
 		v.Err = err
@@ -53,7 +53,7 @@ func (d *Daemon) measureLiving(v, last *agent.Living) {
 	}
 	v.Sample.Calls = procstat.CallBytes(procs)
 	v.Began, _ = procstat.Began(v.PID) //nolint:errcheck // it has ended
-	if isolation.Lacks(d.missingIsolation, isolation.Network) {
+	if d.shims.Lacks(isolation.Network) {
 		return
 	}
 	if v.Sample.Net, err = procstat.NetBytes(v.InitPID); err != nil {

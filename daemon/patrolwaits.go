@@ -46,7 +46,7 @@ type probe struct {
 }
 
 func (p probe) Stopped() (int, error) {
-	at, _ := p.d.cgroupPath(p.v.Agent)
+	at, _ := p.d.shims.CgroupPath(p.v.Agent)
 	g, err := p.d.cg.Group(at)
 	if err != nil {
 		return 0, err
@@ -59,7 +59,7 @@ func (p probe) Stopped() (int, error) {
 }
 
 func (p probe) Connections() (int, error) {
-	if isolation.Lacks(p.d.missingIsolation, isolation.Network) {
+	if p.d.shims.Lacks(isolation.Network) {
 		return 0, errors.New("it shares the host's network, whose connections say nothing of it")
 	}
 	return procstat.Connections(p.v.InitPID)

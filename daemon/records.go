@@ -35,13 +35,7 @@ func (d *Daemon) followOpens(ctx context.Context, name string) {
 	c.Run(ctx)
 }
 
-// leftRecords stores what a shim that has ended left of its opens and events.
-func (d *Daemon) leftRecords(ctx context.Context, name, dir string) {
-	d.leftOpens(ctx, name, dir)
-	d.leftEvents(name, dir)
-}
-
-// leftOpens stores what a shim that has ended left.
+// leftOpens stores what a shim that has ended left of its opens.
 func (d *Daemon) leftOpens(ctx context.Context, name, dir string) {
 	c := d.collector(name)
 	whole := false

@@ -11,15 +11,12 @@ import (
 
 	"polis/cgroup"
 	"polis/daemon/agent"
-	"polis/daemon/agent/environment"
-	"polis/daemon/agent/models"
 	"polis/daemon/api"
 	"polis/daemon/config"
 	"polis/daemon/git/worktree"
-	"polis/daemon/host/launcher"
 	"polis/daemon/host/private"
 	"polis/daemon/http/server"
-	"polis/daemon/shim/dial"
+	"polis/daemon/launch"
 	"polis/daemon/store/layout"
 )
 
@@ -52,50 +49,11 @@ func (d *Daemon) warnByGroup(info worktree.Info, name string, root layout.Worksp
 	}
 }
 
-func (d *Daemon) openShims() error {
-	program, err := launcher.FindShim(d.Config.Shim)
-	if err != nil {
-		return err
-	}
-	var l launching = &launcher.Fork{Shim: program}
-	if d.Systemd {
-		l = &launcher.Systemd{}
-	}
-	d.totals = d.newTotals()
-	d.shims = &shims{run: d.run, launcher: l, program: program, config: d.live, log: d.Log, cgroup: d.cgroupPath, roots: d.roots, total: d.totals.Apply, left: d.leftRecords,
-		env:    &environment.Builder{Run: d.run, Config: d.live, Lost: d.lostNames, Cgroup: d.cgroupPath, SocketGID: d.gid, Log: d.Log},
-		models: &models.Source{Config: d.live, Getenv: os.Getenv, Owner: uint32(os.Geteuid()), Now: time.Now}, book: &d.modelBook, shared: d.sharedBudgets(),
-		activity: &dial.Activity{Log: d.Log}}
-	return nil
-}
-
-// cgroupPath returns the path of the control group of an agent's sandbox: below the agent's unit
-// if systemd runs the shims, else below one directory per daemon and agent. The shim's own group
-// is beside it.
-func (d *Daemon) cgroupPath(name string) (path string, delegated bool) {
-	if d.Systemd {
-		return "/polis.slice/polis-agent@" + name + ".service/sandbox", true
-	}
-	return "/" + d.bridge.Table() + "/" + name + "/sandbox", false
-}
-
-// living returns the names of the agents whose shim runs.
-func (s *shims) living(ctx context.Context) ([]string, error) {
-	names, err := s.List(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var out []string
-	for _, n := range names {
-		alive, err := s.launcher.Alive(ctx, n, s.run.Agent(n))
-		if err != nil {
-			return nil, err
-		}
-		if alive {
-			out = append(out, n)
-		}
-	}
-	return out, nil
+func (d *Daemon) openShims(ctx context.Context) (err error) {
+	d.shims, err = launch.Open(ctx, launch.Deps{Run: d.run, Config: d.live, ConfigFile: d.ConfigFile, Systemd: d.Systemd, SocketGID: d.gid,
+		Cgroups: d.cg, Bridge: d.bridge, Log: d.Log, Publish: func(e api.Event) { d.hub.Publish(e) }, Book: &d.modelBook,
+		Roots: d.roots, Agents: func() launch.Agents { return d.agents }, LeftOpens: d.leftOpens})
+	return err
 }
 
 // withHint is the text of an error for a person.
@@ -120,7 +78,7 @@ func (d *Daemon) reconcile(ctx context.Context) {
 	for _, path := range reg.Workspaces {
 		roots = append(roots, layout.Workspace(path))
 	}
-	d.shims.wakeViews(ctx, roots)
+	d.shims.WakeViews(ctx, roots)
 	for name, path := range reg.Workspaces {
 		if err := d.restoreWorkspace(ctx, name, path, rep); err != nil {
 			d.Log.Error("workspace not restored", "workspace", name, "err", err)
@@ -181,10 +139,7 @@ func (d *Daemon) Cleanup(ctx context.Context) error {
 	if err := d.openBridge(); err != nil {
 		return errors.Join(err, d.Release())
 	}
-	if err := d.openShims(); err != nil {
-		return errors.Join(err, d.Release())
-	}
-	if err := d.probeIsolation(ctx); err != nil {
+	if err := d.openShims(ctx); err != nil {
 		return errors.Join(err, d.Release())
 	}
 	names, err := d.shims.List(ctx)
@@ -193,23 +148,8 @@ func (d *Daemon) Cleanup(ctx context.Context) error {
 	}
 	var errs []error
 	for _, n := range names {
-		errs = append(errs, d.clearDead(ctx, n))
+		errs = append(errs, d.shims.ClearDead(ctx, n))
 	}
 	errs = append(errs, d.closeShared(ctx), d.Release())
 	return errors.Join(errs...)
-}
-
-// clearDead clears up after a shim that is gone. A shim that answers is alive, regardless of who
-// started it.
-func (d *Daemon) clearDead(ctx context.Context, name string) error {
-	alive, err := d.shims.launcher.Alive(ctx, name, d.run.Agent(name))
-	if err != nil || alive {
-		return err
-	}
-	sh := d.shims.Dial(name)
-	defer sh.Close()
-	if _, err := sh.Status(ctx); err == nil {
-		return fmt.Errorf("the shim of agent %s lives, but its launcher does not know it", name)
-	}
-	return d.shims.clear(ctx, agentNamed(name))
 }

@@ -2,16 +2,13 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"time"
 
-	"polis/daemon/agent/environment"
 	"polis/daemon/agent/setup"
 	"polis/daemon/api"
 	"polis/daemon/api/wire"
 	"polis/daemon/config"
 	"polis/daemon/git/worktree"
-	"polis/daemon/host/isolation"
 )
 
 // newSetup returns what makes the results of a workspace's setup command. Its worktrees are opened
@@ -82,7 +79,10 @@ func (d *Daemon) connectSetup(w *workspace) {
 	}
 	ws := w.agents
 	r := &setup.Runner{Workspace: ws.Name, Root: ws.Root, Project: ws.Recorded, UID: ws.UID, GID: ws.GID, Config: d.live, Store: w.setup.Store, Trees: w.git,
-		Shims: setupShims{checkShims{d.shims}, d}, Log: d.Log, Sandbox: w.setupSandbox}
+		Shims: d.shims.Setups(), Log: d.Log,
+		Sandbox: func(ctx context.Context, name string) (wire.Spec, error) {
+			return d.shims.Setups().Connected(ctx, name, ws.UID)
+		}}
 	w.setup.Trees, w.setup.Run, w.setup.Reset, w.setup.Environment = w.git, r.Run, r.Reset, r.Environment
 	w.setup.Files, w.setup.Moved = w.git.Bare().Files, w.branches.Moved()
 	w.setup.Target = func(ctx context.Context) (string, error) {
@@ -119,41 +119,6 @@ func (d *Daemon) closeSetups() {
 	for _, s := range d.openedSetups() {
 		s.Close()
 	}
-}
-
-// setupSandbox returns what a spec has of the sandbox and the network of a setup command.
-func (w *workspace) setupSandbox(ctx context.Context, name string) (spec wire.Spec, err error) {
-	d, ws := w.d, w.agents
-	if err := d.agents.Isolated(); err != nil {
-		return spec, err
-	}
-	spec.CgroupPath, spec.Delegated = d.shims.cgroup(name)
-	spec.User, spec.Home = environment.Account(ws.UID)
-	spec.Lost = d.lostNames()
-	spec.ResolvConf = d.live().Network.ResolvConf
-	if isolation.Lacks(d.missingIsolation, isolation.Network) {
-		return spec, nil
-	}
-	ep, err := d.bridge.Ensure(ctx, name)
-	if err != nil {
-		return spec, api.Errorf(api.CodeNetNSFailed, "make the network of the setup command: %w", err)
-	}
-	spec.NetNS, spec.Address, spec.NetTable, spec.NetLink = ep.NetNS, ep.Addr.String(), ep.Table, ep.Link
-	return spec, nil
-}
-
-// setupShims are the shims of setup commands, which have a network.
-type setupShims struct {
-	checkShims
-	d *Daemon
-}
-
-func (s setupShims) Clear(ctx context.Context, name string) error {
-	err := s.checkShims.Clear(ctx, name)
-	if isolation.Lacks(s.d.missingIsolation, isolation.Network) {
-		return err
-	}
-	return errors.Join(err, s.d.bridge.Remove(ctx, name))
 }
 
 // maintainSetup compares the results of the setup command with their checksums and removes unused ones.

@@ -5,17 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"time"
 
 	"polis/daemon/host/relisten"
 	"polis/daemon/http/server"
-	"polis/daemon/store/layout"
 	"polis/lockd"
 )
 
-// socketTick is how often it is checked that the paths of the sockets lead to them. It costs three system calls for each of
-// polisd's, and one for that of an agent. inotify(7) would use up an instance, of which a machine has few.
+// socketTick is how often it is checked that the paths of the sockets of polisd lead to them. It costs three system
+// calls for each. inotify(7) would use up an instance, of which a machine has few.
 const socketTick = time.Second
 
 // newSockets makes what keeps the sockets of polisd.
@@ -33,21 +31,16 @@ func (d *Daemon) newSockets() *relisten.Keeper {
 
 // keepSockets runs until ctx ends.
 func (d *Daemon) keepSockets(ctx context.Context) {
-	for ctx.Err() == nil {
+	tick := time.NewTicker(socketTick)
+	defer tick.Stop()
+	for {
 		d.sockets.Check()
-		for name := range d.agents.Mounted() {
-			if dir := d.run.Agent(name); noSocket(layout.ShimSocket(dir)) || noSocket(layout.InsideSocket(dir)) {
-				d.shims.remindOfSocket(name)
-			}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
 		}
-		sleep(ctx, socketTick)
 	}
-}
-
-// noSocket reports whether no socket has the name.
-func noSocket(path string) bool {
-	fi, err := os.Lstat(path)
-	return errors.Is(err, os.ErrNotExist) || err == nil && fi.Mode().Type() != os.ModeSocket
 }
 
 // lockSocket makes the socket of the shims' leases.

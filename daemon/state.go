@@ -60,7 +60,7 @@ func (w *workspace) save(kept []store.Agent, removed []store.Removed, locks []ap
 	st := w.state
 	w.d.mu.Unlock()
 	lo, _ := w.d.Config.PortRange()
-	st.IsolationMode, st.Agents, st.Locks, st.Removed, st.Queue = isolation.Mode(w.d.missingIsolation), kept, locks, removed, w.queue.Entries()
+	st.IsolationMode, st.Agents, st.Locks, st.Removed, st.Queue = isolation.Mode(w.d.shims.Missing()), kept, locks, removed, w.queue.Entries()
 	st.Signals, st.Races = w.flow.Signals(), w.d.races.List(w.agents.Name)
 	st.PortAllocations = store.Allocations(kept, lo, w.d.Config.Network.Bind)
 	return w.git.Below(w.root.State(), func(path string) error { return w.file.Save(path, st, time.Now()) })

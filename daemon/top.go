@@ -12,6 +12,7 @@ import (
 	"polis/daemon/agent/totals"
 	"polis/daemon/api"
 	"polis/daemon/host/procstat"
+	"polis/daemon/launch"
 )
 
 // Top measures the resource use of every running agent.
@@ -35,13 +36,13 @@ func (b *backend) Top(ctx context.Context) (api.Top, error) {
 	}
 	top.Host.CPUs = runtime.NumCPU()
 	var err error
-	top.Host.MemoryBytes, top.Host.AvailableBytes, err = hostMemory()
+	top.Host.MemoryBytes, top.Host.AvailableBytes, err = launch.HostMemory()
 	top.Time = time.Now()
 	return top, err
 }
 
 func (b *backend) use(a api.Agent) (api.TopAgent, error) {
-	path, _ := b.cgroupPath(a.Name)
+	path, _ := b.shims.CgroupPath(a.Name)
 	g, err := b.cg.Group(cmp.Or(a.CgroupPath, path))
 	if err != nil {
 		return api.TopAgent{}, err
@@ -64,12 +65,4 @@ func (b *backend) use(a api.Agent) (api.TopAgent, error) {
 func process(pid int) api.Process {
 	cpu, memory := procstat.Use(pid)
 	return api.Process{PID: pid, CPUMicros: uint64(cpu.Microseconds()), MemoryBytes: memory}
-}
-
-// hostMemory returns the machine's memory and the part that is available without swapping, in bytes.
-func hostMemory() (total, available uint64, err error) {
-	if total, available, err = procstat.Memory(); err != nil {
-		return 0, 0, api.Errorf(api.CodeInternal, "read the machine's memory: %w", err)
-	}
-	return total, available, nil
 }

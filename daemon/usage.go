@@ -6,11 +6,10 @@ import (
 	"path/filepath"
 	"time"
 
-	"polis/daemon/agent"
 	"polis/daemon/agent/models"
 	"polis/daemon/api"
-	"polis/daemon/api/setting"
 	"polis/daemon/history/task"
+	"polis/daemon/launch"
 	"polis/daemon/store/layout"
 )
 
@@ -38,9 +37,9 @@ func (b *backend) Usage(ctx context.Context, workspace, by, since string) ([]api
 	}
 	out, err := b.modelBook.Usage(dirs, by, since, roles)
 	if by == "role" && err == nil {
-		uses := b.sharedUses(ctx)
+		uses := b.shims.SharedUses(ctx)
 		for i := range out {
-			sharedUse(&out[i], out[i].Key, uses)
+			launch.AddSharedUse(&out[i], out[i].Key, uses)
 		}
 	}
 	return out, err
@@ -77,7 +76,7 @@ func (d *Daemon) tellEnded(ctx context.Context, to chan<- string) {
 // List returns agents, with what they used of model services.
 func (b *backend) List(ctx context.Context, workspace string) []api.Agent {
 	all := b.Manager.List(ctx, workspace)
-	roots, uses := b.roots(), b.sharedUses(ctx)
+	roots, uses := b.roots(), b.shims.SharedUses(ctx)
 	for i := range all {
 		b.addModelUse(&all[i], roots, uses)
 	}
@@ -88,7 +87,7 @@ func (b *backend) List(ctx context.Context, workspace string) []api.Agent {
 func (b *backend) Get(ctx context.Context, name string) (api.Agent, error) {
 	a, err := b.Manager.Get(ctx, name)
 	if err == nil {
-		b.addModelUse(&a, b.roots(), b.sharedUses(ctx))
+		b.addModelUse(&a, b.roots(), b.shims.SharedUses(ctx))
 	}
 	return a, err
 }
@@ -116,7 +115,7 @@ func (d *Daemon) addModelUse(a *api.Agent, roots map[string]layout.Workspace, us
 		return
 	}
 	if some || len(g.Models) > 0 {
-		sharedUse(&u, a.Role, uses)
+		launch.AddSharedUse(&u, a.Role, uses)
 		a.Models = &u
 	}
 }
@@ -196,26 +195,4 @@ func (d *Daemon) tasksUse(agent string) map[string]api.ModelUse {
 		}
 	}
 	return nil
-}
-
-// ModelsSpent returns why the agents of a family have no model budget left; "" if they have. What cannot be
-// counted is not left.
-func (s *shims) ModelsSpent(a *agent.Agent, family []agent.Relative) string {
-	c := s.config()
-	bounds := c.GatewayOf(a.Copy().Role).ModelBudget
-	if bounds == (setting.ModelBudget{}) {
-		return ""
-	}
-	var all []models.Relative
-	for _, f := range family {
-		all = append(all, models.Relative{Dir: a.WS.Root.Logs(f.Name), Task: f.Task, InTask: f.InTask})
-	}
-	st, err := s.book.Family(bounds, all, time.Now())
-	switch {
-	case err != nil:
-		return "it is not known: " + err.Error()
-	case st.Spent():
-		return st.Text
-	}
-	return ""
 }

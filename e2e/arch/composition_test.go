@@ -19,7 +19,7 @@ const maxDecisions = 8
 // what a function decides to a package of its own, where a test needs no daemon.
 var deciding = map[string]int{
 	"up":          16, // the order in which a workspace is made
-	"closeShared": 14, // what is removed last
+	"closeShared": 13, // what is removed last
 	"cycle":       14, // of the patrol
 }
 

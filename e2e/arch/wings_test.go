@@ -20,6 +20,7 @@ var wings = [][]string{
 	{"history", "patrol"},      // what was; observed against wanted
 	{"shim"},                   // one agent in a process of its own
 	{"merge", "agent"},         // from a branch to the target or a remote; agents, and what each is given
+	{"launch"},                 // starts, finds, watches and ends shims; gives each its spec
 	{"workspace"},              // one repository under polis
 }
 

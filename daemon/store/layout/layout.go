@@ -1,6 +1,9 @@
 package layout
 
-import "path/filepath"
+import (
+	"path/filepath"
+	"strings"
+)
 
 // Workspace is the root directory of a workspace.
 type Workspace string
@@ -220,3 +223,8 @@ func ShimOpens(dir string) string { return filepath.Join(dir, "opens.json") }
 
 // ShimError is where a shim that could not start leaves its reason.
 func ShimError(dir string) string { return filepath.Join(dir, "error.json") }
+
+// Below reports whether a clean path is dir or in it.
+func Below(path, dir string) bool {
+	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
+}

@@ -99,7 +99,7 @@ func (c Claimer) left(before Owner, root layout.Workspace) ([]string, error) {
 	for _, n := range names {
 		at, err := c.Shims.Mountpoint(run.AgentSpec(n))
 		// A shim whose spec cannot be read can be of this workspace.
-		if err != nil || placement.Below(at, filepath.Clean(string(root))) {
+		if err != nil || layout.Below(at, filepath.Clean(string(root))) {
 			out = append(out, n)
 		}
 	}

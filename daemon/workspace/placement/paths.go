@@ -1,9 +1,7 @@
 package placement
 
 import (
-	"os"
 	"path/filepath"
-	"strings"
 
 	"polis/daemon/api"
 	"polis/daemon/store"
@@ -24,7 +22,7 @@ func CheckPaths(root layout.Workspace, local, runDir string, reg store.Registry)
 			continue
 		}
 		for dir, whose := range own {
-			if Below(RealPath(path), RealPath(dir)) {
+			if layout.Below(RealPath(path), RealPath(dir)) {
 				return api.Errorf(api.CodeWorkspaceInvalid, "the %s %s would lie in %s", what, path, whose).
 					WithHint("give a directory of your own")
 			}
@@ -47,11 +45,6 @@ func RealPath(path string) string {
 	}
 }
 
-// Below reports whether a clean path is dir or in it.
-func Below(path, dir string) bool {
-	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+string(os.PathSeparator))
-}
-
 // maxPath is the longest path, in bytes (PATH_MAX in limits.h).
 const maxPath = 4096
 
@@ -67,7 +60,7 @@ func Apart(path string, dirs []string) bool {
 			real = dir
 		}
 		for _, d := range []string{dir, real} {
-			if Below(path, d) || Below(d, path) {
+			if layout.Below(path, d) || layout.Below(d, path) {
 				return false
 			}
 		}

@@ -1,4 +1,4 @@
-package daemon
+package launch
 
 import (
 	"context"
@@ -22,14 +22,14 @@ const (
 	wakeSlots = 8
 )
 
-// wakeViews makes sure that every view that an earlier polisd has left answers, or that its connection ends: what
+// WakeViews makes sure that every view that an earlier polisd has left answers, or that its connection ends: what
 // the daemon does first with a worktree would otherwise wait for ever. A shim that a signal stopped is continued.
 // The connections of one that has ended, or was killed and cannot end, are aborted, and so are those of a view that
 // does not answer.
-func (s *shims) wakeViews(ctx context.Context, roots []layout.Workspace) {
+func (s *Shims) WakeViews(ctx context.Context, roots []layout.Workspace) {
 	all, err := mountinfo.GetMounts(nil)
 	if err != nil {
-		s.log.Error("views not found", "err", err)
+		s.Log.Error("views not found", "err", err)
 		return
 	}
 	views := map[string][]*mountinfo.Info{}
@@ -45,7 +45,7 @@ func (s *shims) wakeViews(ctx context.Context, roots []layout.Workspace) {
 		wg.Go(func() {
 			defer func() { <-slots }()
 			if err := s.wake(ctx, name, mounts); err != nil {
-				s.log.Error("view does not answer and is ended", "agent", name, "err", err)
+				s.Log.Error("view does not answer and is ended", "agent", name, "err", err)
 			}
 		})
 	}
@@ -53,7 +53,7 @@ func (s *shims) wakeViews(ctx context.Context, roots []layout.Workspace) {
 }
 
 // wake returns an error if it had to end the views.
-func (s *shims) wake(ctx context.Context, name string, mounts []*mountinfo.Info) error {
+func (s *Shims) wake(ctx context.Context, name string, mounts []*mountinfo.Info) error {
 	var conns viewConns
 	for _, m := range mounts {
 		c, err := fusectl.OpenMounted(m)
@@ -63,7 +63,7 @@ func (s *shims) wake(ctx context.Context, name string, mounts []*mountinfo.Info)
 		conns = append(conns, c)
 	}
 	defer conns.close() //nolint:errcheck // they were only read
-	proc, err := s.launcher.Process(ctx, name, s.run.Agent(name))
+	proc, err := s.launcher.Process(ctx, name, s.Run.Agent(name))
 	if errors.Is(err, launcher.ErrNoProcess) {
 		return conns.abort() // without a server they have ended, unless another process has the descriptor
 	}
@@ -77,7 +77,7 @@ func (s *shims) wake(ctx context.Context, name string, mounts []*mountinfo.Info)
 		return errors.Join(errors.New("its shim was killed and has not ended"), conns.abort())
 	}
 	if stopped, err := proc.Stopped(); err == nil && stopped {
-		s.log.Warn("shim stopped by a signal; continued", "agent", name)
+		s.Log.Warn("shim stopped by a signal; continued", "agent", name)
 		err = proc.Continue()
 		if err != nil {
 			return err

@@ -1,4 +1,4 @@
-package daemon
+package launch
 
 import (
 	"context"
@@ -28,7 +28,7 @@ const (
 // forwarding tests by packets whether those of agents leave the host: at the start, and when the rules of another
 // program have changed.
 type forwarding struct {
-	d    *Daemon
+	s    *Shims
 	wake chan struct{}
 	// docker: rules are kept in Docker's chain. It belongs to run.
 	docker bool
@@ -36,7 +36,7 @@ type forwarding struct {
 	state firewall.State
 }
 
-func newForwarding(d *Daemon) *forwarding { return &forwarding{d: d, wake: make(chan struct{}, 1)} }
+func newForwarding(s *Shims) *forwarding { return &forwarding{s: s, wake: make(chan struct{}, 1)} }
 
 // changed asks for a test. It does not block.
 func (f *forwarding) changed() {
@@ -83,11 +83,11 @@ func (f *forwarding) again() time.Duration {
 func (f *forwarding) test(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, forwardTime)
 	defer cancel()
-	f.dockerUser(ctx, f.d.live().Network.DockerUser)
-	found, err := f.d.bridge.TryForwarding(ctx)
+	f.dockerUser(ctx, f.s.Config().Network.DockerUser)
+	found, err := f.s.Bridge.TryForwarding(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
-			f.d.Log.Warn("unknown whether packets of agents leave this host", "op", "net.forward", "err", err)
+			f.s.Log.Warn("unknown whether packets of agents leave this host", "op", "net.forward", "err", err)
 		}
 		return
 	}
@@ -95,41 +95,41 @@ func (f *forwarding) test(ctx context.Context) {
 	began, ended := f.state.Note(blocked, time.Now())
 	f.publish(began, blocked, ended)
 	if began {
-		f.tell(ctx)
+		f.note(ctx)
 	}
 }
 
-// tell has the shims of all agents record who drops their packets.
-func (f *forwarding) tell(ctx context.Context) {
+// note has the shims of all agents record who drops their packets.
+func (f *forwarding) note(ctx context.Context) {
 	var g errgroup.Group
 	g.SetLimit(gatesAtOnce)
-	for name, status := range f.d.agents.Statuses("") {
+	for name, status := range f.s.Agents().Statuses("") {
 		if status == api.StatusIdle || status == api.StatusRunning {
-			g.Go(func() error { f.d.tellBlocked(ctx, name); return nil })
+			g.Go(func() error { f.s.NoteBlocked(ctx, name); return nil })
 		}
 	}
 	_ = g.Wait() //nolint:errcheck // no function returns an error
 }
 
-// tellBlocked has the shim of an agent record who drops its packets, if another firewall does.
-func (d *Daemon) tellBlocked(ctx context.Context, name string) {
-	e := d.networkBlocked(time.Time{})
+// NoteBlocked has the shim of an agent record who drops its packets, if another firewall does.
+func (s *Shims) NoteBlocked(ctx context.Context, name string) {
+	e := s.Blocked(time.Time{})
 	if e == nil {
 		return
 	}
-	if err := d.agents.NoteBlocked(ctx, name, e); err != nil && ctx.Err() == nil {
-		d.Log.Debug("agent has no record of who drops its packets", "agent", name, "op", "net.forward", "err", err)
+	if err := s.Agents().NoteBlocked(ctx, name, e); err != nil && ctx.Err() == nil {
+		s.Log.Debug("agent has no record of who drops its packets", "agent", name, "op", "net.forward", "err", err)
 	}
 }
 
 // dockerUser keeps the rules in Docker's chain, or removes those that this polisd keeps there.
 func (f *forwarding) dockerUser(ctx context.Context, on bool) {
-	u := firewall.DockerUser{Bridge: f.d.bridge.Name()}
+	u := firewall.DockerUser{Bridge: f.s.Bridge.Name()}
 	if !on {
 		if f.docker {
 			f.docker = false
 			if err := u.Remove(ctx); err != nil {
-				f.d.Log.Error("rules not removed from Docker's chain", "op", "net.docker", "err", err)
+				f.s.Log.Error("rules not removed from Docker's chain", "op", "net.docker", "err", err)
 			}
 		}
 		return
@@ -137,37 +137,40 @@ func (f *forwarding) dockerUser(ctx context.Context, on bool) {
 	f.docker = true
 	changed, err := u.Ensure(ctx)
 	if err != nil {
-		f.d.Log.Error("rules not added to Docker's chain", "op", "net.docker", "err", err)
+		f.s.Log.Error("rules not added to Docker's chain", "op", "net.docker", "err", err)
 	} else if changed {
-		f.d.Log.Info("rules added to Docker's chain DOCKER-USER", "op", "net.docker", "link", u.Bridge)
+		f.s.Log.Info("rules added to Docker's chain DOCKER-USER", "op", "net.docker", "link", u.Bridge)
 	}
 }
 
 // publish publishes that packets are dropped, or by another firewall than before, or that they pass again.
 func (f *forwarding) publish(began bool, blocked, ended *api.Error) {
 	if began {
-		f.d.Log.Warn("packets of agents are dropped by another firewall", "op", "net.forward", "reason", blocked.Message, "hint", blocked.Hint)
-		f.d.hub.Publish(api.Event{Type: api.EventBlocked, Code: api.CodeNetworkBlocked, Message: blocked.Message + ": " + blocked.Hint,
+		f.s.Log.Warn("packets of agents are dropped by another firewall", "op", "net.forward", "reason", blocked.Message, "hint", blocked.Hint)
+		f.s.Publish(api.Event{Type: api.EventBlocked, Code: api.CodeNetworkBlocked, Message: blocked.Message + ": " + blocked.Hint,
 			Data: map[string]any{"reason": blocked.Message, "hint": blocked.Hint}})
 	}
 	if ended != nil {
-		f.d.Log.Info("packets of agents pass again", "op", "net.forward")
-		f.d.hub.Publish(api.Event{Type: api.EventBlocked, Message: "packets of agents to the network outside pass again", Data: map[string]any{"reason": ended.Message}})
+		f.s.Log.Info("packets of agents pass again", "op", "net.forward")
+		f.s.Publish(api.Event{Type: api.EventBlocked, Message: "packets of agents to the network outside pass again", Data: map[string]any{"reason": ended.Message}})
 	}
 }
 
-// networkBlocked is who has dropped packets of agents since then.
-func (d *Daemon) networkBlocked(since time.Time) *api.Error {
-	if d.forward == nil || isolation.Lacks(d.missingIsolation, isolation.Network) {
+// Blocked is who has dropped packets of agents since then.
+func (s *Shims) Blocked(since time.Time) *api.Error {
+	if s.Lacks(isolation.Network) {
 		return nil
 	}
-	return d.forward.state.Blocked(since)
+	return s.forward.state.Blocked(since)
 }
 
-// leaveDocker removes polis' rules from Docker's chain, with the network that they are for.
-func (d *Daemon) leaveDocker(ctx context.Context) error {
-	if !d.Config.Network.DockerUser && !d.live().Network.DockerUser {
+// LeaveDocker removes polis' rules from Docker's chain, with the network that they are for.
+func (s *Shims) LeaveDocker(ctx context.Context) error {
+	if !s.dockerUser && !s.Config().Network.DockerUser {
 		return nil
 	}
-	return firewall.DockerUser{Bridge: d.bridge.Name()}.Remove(ctx)
+	return firewall.DockerUser{Bridge: s.Bridge.Name()}.Remove(ctx)
 }
+
+// TestForwarding has it tested soon whether packets of agents leave the host. It does not block.
+func (s *Shims) TestForwarding() { s.forward.changed() }

@@ -1,4 +1,4 @@
-package daemon
+package launch
 
 import (
 	"errors"
@@ -10,11 +10,11 @@ import (
 
 // seenFile holds the number of the last processed event of the agent's shim. It is in the run
 // directory: neither shim nor number outlives a reboot.
-func (s *shims) seenFile(agent string) string { return filepath.Join(s.run.Agent(agent), "seen") }
+func (s *Shims) seenFile(agent string) string { return filepath.Join(s.Run.Agent(agent), "seen") }
 
 // SaveCursor saves the number. It overwrites the old one in one call and always has the same
 // length, so that a daemon killed in between leaves one of both.
-func (s *shims) SaveCursor(agent string, event uint64) error {
+func (s *Shims) SaveCursor(agent string, event uint64) error {
 	f, err := os.OpenFile(s.seenFile(agent), os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -24,7 +24,7 @@ func (s *shims) SaveCursor(agent string, event uint64) error {
 }
 
 // LoadCursor reads the number; ok is false if there is none.
-func (s *shims) LoadCursor(agent string) (event uint64, ok bool) {
+func (s *Shims) LoadCursor(agent string) (event uint64, ok bool) {
 	b, err := os.ReadFile(s.seenFile(agent))
 	if err != nil || len(b) != 21 {
 		return 0, false

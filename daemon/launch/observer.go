@@ -1,4 +1,4 @@
-package daemon
+package launch
 
 import (
 	"context"
@@ -12,9 +12,9 @@ import (
 	"polis/daemon/shim/dial"
 )
 
-// shimWatch implements agent.Watcher: it observes shims from outside.
-type shimWatch struct {
-	*shims
+// Observer implements agent.Watcher: it observes shims from outside.
+type Observer struct {
+	*Shims
 
 	mu    sync.Mutex
 	lives map[string]shimLife
@@ -26,18 +26,21 @@ type shimLife struct {
 	conns viewConns
 }
 
+// NewObserver returns what observes the shims.
+func NewObserver(s *Shims) *Observer { return &Observer{Shims: s, lives: map[string]shimLife{}} }
+
 // life finds the process and the connections of an agent's shim, once per run of the shim.
-func (w *shimWatch) life(ctx context.Context, a *agent.Agent) (shimLife, error) {
+func (w *Observer) life(ctx context.Context, a *agent.Agent) (shimLife, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.lifeLocked(ctx, a.Name())
 }
 
-func (w *shimWatch) lifeLocked(ctx context.Context, name string) (shimLife, error) {
+func (w *Observer) lifeLocked(ctx context.Context, name string) (shimLife, error) {
 	if l, ok := w.lives[name]; ok {
 		return l, nil
 	}
-	proc, err := w.launcher.Process(ctx, name, w.run.Agent(name))
+	proc, err := w.launcher.Process(ctx, name, w.Run.Agent(name))
 	if err != nil {
 		return shimLife{}, err
 	}
@@ -49,7 +52,8 @@ func (w *shimWatch) lifeLocked(ctx context.Context, name string) (shimLife, erro
 	return l, nil
 }
 
-func (w *shimWatch) Forget(a *agent.Agent) {
+// Forget drops what is known of a shim that has ended.
+func (w *Observer) Forget(a *agent.Agent) {
 	w.heartbeats.forget(a.Name())
 	w.reminders.forget(a.Name())
 	w.mu.Lock()
@@ -58,11 +62,13 @@ func (w *shimWatch) Forget(a *agent.Agent) {
 	delete(w.lives, a.Name())
 }
 
-func (w *shimWatch) Beat(a *agent.Agent) (age time.Duration, ok bool) {
+// Beat returns the age of the shim's last heartbeat; false if there was none.
+func (w *Observer) Beat(a *agent.Agent) (age time.Duration, ok bool) {
 	return w.heartbeats.age(a.Name())
 }
 
-func (w *shimWatch) Stopped(ctx context.Context, a *agent.Agent) (bool, error) {
+// Stopped reports whether the shim is stopped by a signal.
+func (w *Observer) Stopped(ctx context.Context, a *agent.Agent) (bool, error) {
 	l, err := w.life(ctx, a)
 	if err != nil {
 		return false, err
@@ -74,7 +80,8 @@ func (w *shimWatch) Stopped(ctx context.Context, a *agent.Agent) (bool, error) {
 	return stopped, err
 }
 
-func (w *shimWatch) Continue(ctx context.Context, a *agent.Agent) error {
+// Continue continues a stopped shim.
+func (w *Observer) Continue(ctx context.Context, a *agent.Agent) error {
 	l, err := w.life(ctx, a)
 	if err != nil {
 		return err
@@ -82,7 +89,8 @@ func (w *shimWatch) Continue(ctx context.Context, a *agent.Agent) error {
 	return l.proc.Continue()
 }
 
-func (w *shimWatch) Waiting(ctx context.Context, a *agent.Agent) (n int, err error) {
+// Waiting returns the number of unanswered requests to the agent's views.
+func (w *Observer) Waiting(ctx context.Context, a *agent.Agent) (n int, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock() // Forget closes the connections
 	l, err := w.lifeLocked(ctx, a.Name())
@@ -93,7 +101,7 @@ func (w *shimWatch) Waiting(ctx context.Context, a *agent.Agent) (n int, err err
 }
 
 // Dying reports whether the shim was killed and has not ended. A process that has gone is not dying.
-func (w *shimWatch) Dying(ctx context.Context, a *agent.Agent) (bool, error) {
+func (w *Observer) Dying(ctx context.Context, a *agent.Agent) (bool, error) {
 	l, err := w.life(ctx, a)
 	if err != nil {
 		return false, err
@@ -102,7 +110,7 @@ func (w *shimWatch) Dying(ctx context.Context, a *agent.Agent) (bool, error) {
 }
 
 // Ping queries the shim. One whose socket another program removed makes it again within seconds, and does not hang.
-func (w *shimWatch) Ping(ctx context.Context, a *agent.Agent) error {
+func (w *Observer) Ping(ctx context.Context, a *agent.Agent) error {
 	sh := w.dial(a.Name())
 	defer sh.Close()
 	for {
@@ -115,11 +123,12 @@ func (w *shimWatch) Ping(ctx context.Context, a *agent.Agent) error {
 
 // Statfs runs statfs(2) on the view in a process of its own. On a hung view the call blocks until
 // the view is aborted, and SIGKILL does not end it.
-func (w *shimWatch) Statfs(ctx context.Context, a *agent.Agent) error {
+func (w *Observer) Statfs(ctx context.Context, a *agent.Agent) error {
 	return launcher.Statfs(ctx, w.program, a.Worktree())
 }
 
-func (w *shimWatch) End(ctx context.Context, a *agent.Agent) error {
+// End aborts the connections of the agent's views and kills its shim.
+func (w *Observer) End(ctx context.Context, a *agent.Agent) error {
 	w.mu.Lock()
 	defer w.mu.Unlock() // Forget closes the connections
 	l, err := w.lifeLocked(ctx, a.Name())

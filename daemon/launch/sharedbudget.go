@@ -1,4 +1,4 @@
-package daemon
+package launch
 
 import (
 	"context"
@@ -18,12 +18,12 @@ import (
 	"polis/daemon/store/layout"
 )
 
-// sharedBudgets returns the keeper of the budgets that roles share.
-func (d *Daemon) sharedBudgets() *models.BudgetKeeper {
-	return &models.BudgetKeeper{File: layout.SharedBudgets(d.Config.WorkspacesDir), Log: d.Log, Now: time.Now,
-		Limits: func(role string) map[string]int64 { return d.live().Roles[role].SharedBudget.Amounts() },
+// newSharedBudgets returns the keeper of the budgets that roles share.
+func (s *Shims) newSharedBudgets() *models.BudgetKeeper {
+	return &models.BudgetKeeper{File: layout.SharedBudgets(s.Config().WorkspacesDir), Log: s.Log, Now: time.Now,
+		Limits: func(role string) map[string]int64 { return s.Config().Roles[role].SharedBudget.Amounts() },
 		Agents: func(role string) (out []models.BudgetAgent) {
-			for _, p := range d.agents.Everyone() {
+			for _, p := range s.Agents().Everyone() {
 				if p.Role == role {
 					out = append(out, models.BudgetAgent{Dir: p.Logs, Up: p.Up})
 				}
@@ -32,21 +32,20 @@ func (d *Daemon) sharedBudgets() *models.BudgetKeeper {
 		},
 		Alive: func(ctx context.Context, dir string) bool {
 			name := filepath.Base(dir)
-			if d.otherDir(name, dir) {
+			if s.otherDir(name, dir) {
 				return false
 			}
-			alive, err := d.shims.launcher.Alive(ctx, name, d.run.Agent(name))
-			return alive || err != nil
+			return s.Lives(ctx, name)
 		},
-		Used: func(dir, day string, open bool) (wire.ShareUse, error) { return d.modelBook.Day(dir, day, open) },
-		Send: func(ctx context.Context, dir string, s wire.Shares) (wire.ShareUse, error) {
+		Used: func(dir, day string, open bool) (wire.ShareUse, error) { return s.Book.Day(dir, day, open) },
+		Send: func(ctx context.Context, dir string, shares wire.Shares) (wire.ShareUse, error) {
 			name := filepath.Base(dir)
-			if d.otherDir(name, dir) {
+			if s.otherDir(name, dir) {
 				return wire.ShareUse{}, fmt.Errorf("agent %s was removed", name)
 			}
-			sh := dial.New(d.run.AgentSocket(name))
+			sh := dial.New(s.Run.AgentSocket(name))
 			defer sh.Close()
-			return sh.ShareModels(ctx, s)
+			return sh.ShareModels(ctx, shares)
 		},
 		Reached: func(dir, role, bound string, used, limit int64, level int) {
 			st := budget.Shared(role, bound, "", used, limit)
@@ -54,28 +53,28 @@ func (d *Daemon) sharedBudgets() *models.BudgetKeeper {
 			if st.Spent() {
 				what = fmt.Sprintf("the model budget of role %s is spent", role)
 			}
-			d.hub.Publish(api.Event{Type: api.EventModelBudget, Agent: filepath.Base(dir), Message: what + ": " + st.Text,
+			s.Publish(api.Event{Type: api.EventModelBudget, Agent: filepath.Base(dir), Message: what + ": " + st.Text,
 				Data: map[string]any{"percent": st.Percent, "bound": bound, "text": st.Text, "role": role, "level": level}})
 		}}
 }
 
 // otherDir reports whether an agent of this name has its logs elsewhere: the one with these logs was removed.
-func (d *Daemon) otherDir(name, dir string) bool {
-	ws, err := d.agents.WorkspaceOf(name)
+func (s *Shims) otherDir(name, dir string) bool {
+	ws, err := s.Agents().WorkspaceOf(name)
 	if err != nil {
 		return false // agents are not all known while polisd starts
 	}
-	root, ok := d.roots()[ws]
+	root, ok := s.Roots()[ws]
 	return ok && filepath.Clean(root.Logs(name)) != dir
 }
 
 // GrantModels grants an agent its next part of the budget that its role shares.
-func (s *shims) GrantModels(ctx context.Context, a *agent.Agent) error {
+func (s *Shims) GrantModels(ctx context.Context, a *agent.Agent) error {
 	return s.shared.Grant(ctx, filepath.Clean(a.WS.Root.Logs(a.Name())), a.Copy().Role)
 }
 
 // RaiseModels raises a bound of the budget that a role shares.
-func (s *shims) RaiseModels(ctx context.Context, role, bound, day string, to float64) error {
+func (s *Shims) RaiseModels(ctx context.Context, role, bound, day string, to float64) error {
 	amount := to
 	if bound == setting.BoundDayMoney {
 		amount = math.Round(to * 1e6)
@@ -86,8 +85,8 @@ func (s *shims) RaiseModels(ctx context.Context, role, bound, day string, to flo
 	return s.shared.Raise(ctx, role, bound, day, int64(amount))
 }
 
-// sharedUse adds the budget that an agent's role shares, if that is used more than its own.
-func sharedUse(u *api.ModelUse, role string, uses []models.BudgetUse) {
+// AddSharedUse adds the budget that an agent's role shares, if that is used more than its own.
+func AddSharedUse(u *api.ModelUse, role string, uses []models.BudgetUse) {
 	for _, x := range uses {
 		if x.Role != role {
 			continue
@@ -99,10 +98,10 @@ func sharedUse(u *api.ModelUse, role string, uses []models.BudgetUse) {
 	}
 }
 
-// sharedUses returns how far the budgets that roles share are used today.
-func (d *Daemon) sharedUses(ctx context.Context) []models.BudgetUse {
+// SharedUses returns how far the budgets that roles share are used today.
+func (s *Shims) SharedUses(ctx context.Context) []models.BudgetUse {
 	var roles []string
-	for name, r := range d.live().Roles {
+	for name, r := range s.Config().Roles {
 		if r.SharedBudget != (setting.SharedBudget{}) {
 			roles = append(roles, name)
 		}
@@ -110,9 +109,9 @@ func (d *Daemon) sharedUses(ctx context.Context) []models.BudgetUse {
 	if len(roles) == 0 {
 		return nil
 	}
-	uses, err := d.shims.shared.Uses(ctx, roles)
+	uses, err := s.shared.Uses(ctx, roles)
 	if err != nil {
-		d.Log.Warn("use of shared model budgets not read", "err", err)
+		s.Log.Warn("use of shared model budgets not read", "err", err)
 	}
 	return uses
 }

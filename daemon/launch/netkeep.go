@@ -1,4 +1,4 @@
-package daemon
+package launch
 
 import (
 	"context"
@@ -16,17 +16,15 @@ import (
 const (
 	// gatesAtOnce bounds the shims that write their rules at the same time.
 	gatesAtOnce = 8
-	// gatesAgain is the wait before a failed request to a shim is repeated, and keepAgain the one before changes are
-	// followed again after an error.
+	// gatesAgain is the wait before a failed request to a shim is repeated.
 	gatesAgain = time.Second
-	keepAgain  = 5 * time.Second
 	// networkQuiet is how long equal faults of the network are counted before they are published again.
 	networkQuiet = time.Minute
 )
 
 // netKeeper restores the network of the agents while polisd runs, and publishes what it had to restore.
 type netKeeper struct {
-	d *Daemon
+	s *Shims
 
 	mu sync.Mutex
 	// closed are agents whose gates are still to be filled.
@@ -39,29 +37,20 @@ type netKeeper struct {
 }
 
 // keepNetwork runs until ctx ends.
-func (d *Daemon) keepNetwork(ctx context.Context) {
-	if isolation.Lacks(d.missingIsolation, isolation.Network) {
+func (s *Shims) keepNetwork(ctx context.Context) {
+	if s.Lacks(isolation.Network) {
 		return
 	}
-	k := &netKeeper{d: d, closed: map[string]bool{}, again: make(chan struct{}, 1), said: map[string]time.Time{}, omitted: map[string]int{}}
+	k := &netKeeper{s: s, closed: map[string]bool{}, again: make(chan struct{}, 1), said: map[string]time.Time{}, omitted: map[string]int{}}
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	wg.Go(func() { k.fillAgain(ctx) })
-	wg.Go(func() { d.forward.run(ctx) })
+	wg.Go(func() { s.forward.run(ctx) })
 	for ctx.Err() == nil {
-		if err := d.bridge.Keep(ctx, func(r netbridge.Repair) { k.repaired(ctx, r) }, d.forward.changed); err != nil {
-			d.Log.Error("changes to the network are not followed", "op", "net.keep", "err", err)
+		if err := s.Bridge.Keep(ctx, func(r netbridge.Repair) { k.repaired(ctx, r) }, s.forward.changed); err != nil {
+			s.Log.Error("changes to the network are not followed", "op", "net.keep", "err", err)
 		}
 		sleep(ctx, keepAgain)
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
 	}
 }
 
@@ -73,7 +62,7 @@ func (k *netKeeper) repaired(ctx context.Context, r netbridge.Repair) {
 		faults = append(faults, f.String())
 	}
 	if len(faults) == 0 && len(r.Gates) > 0 {
-		faults = append(faults, "the nft table inet "+k.d.bridge.Table()+" was lost")
+		faults = append(faults, "the nft table inet "+k.s.Bridge.Table()+" was lost")
 	}
 	data["faults"] = faults
 	if len(r.Gates) > 0 {
@@ -88,16 +77,16 @@ func (k *netKeeper) repaired(ctx context.Context, r netbridge.Repair) {
 	if r.Err != nil {
 		e.Code, data["error"] = api.CodeBridgeFailed, r.Err.Error()
 		e.Message = fmt.Sprintf("the network of the agents was changed and is not restored: %s%s: %v", what, by, r.Err)
-		k.d.Log.Error("network of the agents not restored", "op", "net.keep", "faults", faults, "by", r.By, "err", r.Err)
+		k.s.Log.Error("network of the agents not restored", "op", "net.keep", "faults", faults, "by", r.By, "err", r.Err)
 	} else {
 		e.Message = fmt.Sprintf("the network of the agents was changed and is restored: %s%s", what, by)
-		k.d.Log.Warn("network of the agents restored", "op", "net.keep", "faults", faults, "by", r.By, "agents", r.Gates)
+		k.s.Log.Warn("network of the agents restored", "op", "net.keep", "faults", faults, "by", r.By, "agents", r.Gates)
 	}
 	if n, ok := k.news(e.Message, time.Now()); ok {
 		if n > 0 {
 			data["count"] = n
 		}
-		k.d.hub.Publish(e)
+		k.s.Publish(e)
 	}
 }
 
@@ -127,10 +116,10 @@ func (k *netKeeper) fill(ctx context.Context, agents []string) {
 	g.SetLimit(gatesAtOnce)
 	for _, name := range agents {
 		g.Go(func() error {
-			err := k.d.agents.RestoreGate(ctx, name)
+			err := k.s.Agents().RestoreGate(ctx, name)
 			gone := api.CodeOf(err) == api.CodeAgentNotFound // or a setup command: its shim restores it
 			if err != nil && !gone && ctx.Err() == nil {
-				k.d.Log.Warn("rules of an agent's network not written again yet; it reaches nothing", "agent", name, "op", "net.keep", "err", err)
+				k.s.Log.Warn("rules of an agent's network not written again yet; it reaches nothing", "agent", name, "op", "net.keep", "err", err)
 			}
 			k.mu.Lock()
 			defer k.mu.Unlock()

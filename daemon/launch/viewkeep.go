@@ -1,4 +1,4 @@
-package daemon
+package launch
 
 import (
 	"context"
@@ -25,12 +25,16 @@ const (
 	mountSettle = 200 * time.Millisecond
 	// mountTries is how often a view is to be mounted, a tick apart, before an event reports that it is not.
 	mountTries = 5
+	// mountsAtOnce bounds the shims that mount views at the same time.
+	mountsAtOnce = 8
+	// keepAgain is the wait before changes are followed again after an error.
+	keepAgain = 5 * time.Second
 )
 
 // viewKeeper has views mounted again that another program unmounted on the host while agents use them: there, programs of
 // the owner would reach the files without rules and locks.
 type viewKeeper struct {
-	d *Daemon
+	s *Shims
 	// said are agents whose view is not mounted, which was published.
 	said map[string]bool
 	// below counts, for agents whose files below the view are not mounted, how often in turn they were not.
@@ -38,11 +42,11 @@ type viewKeeper struct {
 }
 
 // keepViews runs until ctx ends.
-func (d *Daemon) keepViews(ctx context.Context) {
-	k := &viewKeeper{d: d, said: map[string]bool{}, below: map[string]int{}}
+func (s *Shims) keepViews(ctx context.Context) {
+	k := &viewKeeper{s: s, said: map[string]bool{}, below: map[string]int{}}
 	for ctx.Err() == nil {
 		if err := k.follow(ctx); err != nil && ctx.Err() == nil {
-			d.Log.Error("changes of mounts are not followed", "op", "views.keep", "err", err)
+			s.Log.Error("changes of mounts are not followed", "op", "views.keep", "err", err)
 		}
 		sleep(ctx, keepAgain)
 	}
@@ -106,10 +110,10 @@ func (k *viewKeeper) mountAll(ctx context.Context, missing map[string]string) ma
 	failed := map[string]error{}
 	var mu sync.Mutex
 	var g errgroup.Group
-	g.SetLimit(gatesAtOnce) // the shim of one may not answer
+	g.SetLimit(mountsAtOnce) // the shim of one may not answer
 	for name := range missing {
 		g.Go(func() error {
-			paths, err := k.d.agents.Remount(ctx, name)
+			paths, err := k.s.Agents().Remount(ctx, name)
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
@@ -129,7 +133,7 @@ func (k *viewKeeper) mountAll(ctx context.Context, missing map[string]string) ma
 
 // missing returns the worktrees of the agents of which a view is not mounted.
 func (k *viewKeeper) missing() (map[string]string, error) {
-	expected := k.d.agents.Mounted()
+	expected := k.s.Agents().Mounted()
 	maps.DeleteFunc(k.said, func(name string, _ bool) bool { _, is := expected[name]; return !is })
 	if len(expected) == 0 {
 		clear(k.below)
@@ -146,7 +150,7 @@ func (k *viewKeeper) missing() (map[string]string, error) {
 	k.lookBelow(expected, mounted)
 	out := map[string]string{}
 	for name, p := range expected {
-		if mounted[p.Worktree] && (!p.Git || mounted[layout.ShimGit(k.d.run.Agent(name))]) {
+		if mounted[p.Worktree] && (!p.Git || mounted[layout.ShimGit(k.s.Run.Agent(name))]) {
 			delete(k.said, name)
 			continue
 		}
@@ -175,6 +179,6 @@ func (k *viewKeeper) open(name, at string, err error) {
 
 func (k *viewKeeper) publish(e api.Event) {
 	e.Type = api.EventView
-	k.d.Log.Warn("view of an agent was unmounted by another program", "op", "views.keep", "agent", e.Agent, "outcome", e.Message)
-	k.d.hub.Publish(e)
+	k.s.Log.Warn("view of an agent was unmounted by another program", "op", "views.keep", "agent", e.Agent, "outcome", e.Message)
+	k.s.Publish(e)
 }

@@ -1,4 +1,4 @@
-package daemon
+package launch
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 type viewConns []*fusectl.Connection
 
 // connections opens the connections of an agent's views that are mounted now.
-func (s *shims) connections(name string) (viewConns, error) {
+func (s *Shims) connections(name string) (viewConns, error) {
 	mounts, err := s.viewMounts(name)
 	if err != nil {
 		return nil, err
@@ -77,14 +77,14 @@ const (
 // endStuck aborts the connections of an agent's views if its shim is killed and does not end: then a thread of it
 // waits for an answer that the shim itself would have to give, or for a lock that a caller of the view holds. The
 // function that it returns ends the watch.
-func (s *shims) endStuck(ctx context.Context, name string) (stop func()) {
-	proc, err := s.launcher.Process(ctx, name, s.run.Agent(name))
+func (s *Shims) endStuck(ctx context.Context, name string) (stop func()) {
+	proc, err := s.launcher.Process(ctx, name, s.Run.Agent(name))
 	if errors.Is(err, launcher.ErrNoProcess) {
 		return func() {}
 	}
 	held, cerr := s.connections(name) // a moment later some may be mounted nowhere
 	if err = errors.Join(err, cerr); err != nil {
-		s.log.Warn("shim is not watched while it ends", "agent", name, "err", err)
+		s.Log.Warn("shim is not watched while it ends", "agent", name, "err", err)
 		return func() {}
 	}
 	over, done := make(chan struct{}), make(chan struct{})
@@ -106,9 +106,9 @@ func (s *shims) endStuck(ctx context.Context, name string) (stop func()) {
 			case since.IsZero():
 				since = time.Now()
 			case time.Since(since) > stuckAfter:
-				s.log.Error("shim was killed and cannot end; its views' connections are aborted", "agent", name, "after", time.Since(since))
+				s.Log.Error("shim was killed and cannot end; its views' connections are aborted", "agent", name, "after", time.Since(since))
 				if err := s.abort(name, held); err != nil {
-					s.log.Error("connections not aborted", "agent", name, "err", err)
+					s.Log.Error("connections not aborted", "agent", name, "err", err)
 				}
 				since = time.Time{}
 			}
@@ -118,13 +118,13 @@ func (s *shims) endStuck(ctx context.Context, name string) (stop func()) {
 		close(over)
 		<-done
 		if err := held.close(); err != nil {
-			s.log.Warn("connections not closed", "agent", name, "err", err)
+			s.Log.Warn("connections not closed", "agent", name, "err", err)
 		}
 	}
 }
 
 // abort ends the connections that are held and those that are mounted now.
-func (s *shims) abort(name string, held viewConns) error {
+func (s *Shims) abort(name string, held viewConns) error {
 	now, err := s.connections(name)
 	return errors.Join(err, held.abort(), now.abort(), now.close())
 }

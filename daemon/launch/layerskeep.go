@@ -1,4 +1,4 @@
-package daemon
+package launch
 
 import (
 	"fmt"
@@ -16,7 +16,7 @@ import (
 func (k *viewKeeper) lookBelow(expected map[string]agent.Place, mounted map[string]bool) {
 	maps.DeleteFunc(k.below, func(name string, _ int) bool { _, is := expected[name]; return !is })
 	for name := range expected {
-		sp, ok := k.d.shims.Spec(name)
+		sp, ok := k.s.Spec(name)
 		if !ok || sp.Upper == "" || sp.Lower != "" || mounted[sp.Tree] {
 			delete(k.below, name)
 			continue

@@ -1,4 +1,4 @@
-package daemon
+package launch
 
 import (
 	"encoding/json"
@@ -20,29 +20,29 @@ const maxLeftEvents = 32 << 20
 
 // leftEvents publishes what a shim that has ended left of refusals: those that it counted, and those of its last moments, in
 // which polisd did not follow it. What else it did is known from its end.
-func (d *Daemon) leftEvents(name, dir string) {
+func (s *Shims) leftEvents(name, dir string) {
 	file := layout.ShimEvents(dir)
 	left, err := readLeftEvents(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return // this was done before, or it is a shim of an earlier version
 	}
-	seen, _ := d.shims.LoadCursor(name)
+	seen, _ := s.LoadCursor(name)
 	if err != nil {
-		d.Log.Error("last events of a shim not read", "agent", name, "err", err)
+		s.Log.Error("last events of a shim not read", "agent", name, "err", err)
 	}
 	if err != nil || left.Unfinished {
-		d.hub.Publish(api.Event{Type: api.EventMissed, Agent: name, Message: fmt.Sprintf("the shim of agent %s was killed: refusals that it had counted in its last moments are missing", name)})
+		s.Publish(api.Event{Type: api.EventMissed, Agent: name, Message: fmt.Sprintf("the shim of agent %s was killed: refusals that it had counted in its last moments are missing", name)})
 	}
 	refusals, missing := left.Refusals(seen)
 	for _, e := range refusals {
 		e.Agent = name
-		d.hub.Publish(e)
+		s.Publish(e)
 	}
 	if missing > 0 {
-		d.hub.Publish(api.Event{Type: api.EventMissed, Agent: name, Data: map[string]any{"missing": missing}, Message: fmt.Sprintf("%d events of agent %s were not kept while polisd was away", missing, name)})
+		s.Publish(api.Event{Type: api.EventMissed, Agent: name, Data: map[string]any{"missing": missing}, Message: fmt.Sprintf("%d events of agent %s were not kept while polisd was away", missing, name)})
 	}
 	if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		d.Log.Warn("file with the last events of a shim not removed", "agent", name, "err", err)
+		s.Log.Warn("file with the last events of a shim not removed", "agent", name, "err", err)
 	}
 }
 
