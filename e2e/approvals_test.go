@@ -127,7 +127,7 @@ func TestAQuestionReachesAPersonAndTheAnswerComesBack(t *testing.T) {
 	require.Contains(t, d.must("approvals", "rules"), "bash(make)")
 	events := d.must("events")
 	require.Contains(t, events, "alice asks (")
-	require.Contains(t, events, "was answered by user:0: approve (tool bash make)")
+	require.Contains(t, events, "was answered by root: approve (tool bash make)")
 	d.stop()
 	d.start()
 	require.Contains(t, d.must("approvals", "rules"), "role worker")

@@ -43,7 +43,7 @@ func TestDeniedSyscallsEmitEvents(t *testing.T) {
 	require.Equal(t, "chroot", e.Data["program"])
 	require.Positive(t, e.Data["pid"])
 	require.NotEmpty(t, e.Data["hint"])
-	require.Equal(t, "agent alice: system call of chroot was refused (SYSCALL_DENIED)", e.Message)
+	require.Equal(t, fmt.Sprintf("agent alice: system call of chroot was refused (SYSCALL_DENIED), asked by chroot (pid %.0f)", e.Data["pid"]), e.Message)
 	require.NotZero(t, d.exec("alice", "unshare", "-Ur", "true").code)
 	d.eventually("what it asked for", func() bool { return len(d.refusedCalls("alice")["unshare (CLONE_NEWUSER)"]) == 1 })
 	why := d.sh("alice", "cat /run/polis/why")

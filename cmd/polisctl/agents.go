@@ -137,7 +137,7 @@ func agentTable(p *page, agents []api.Agent) {
 			p.line("%s: its worktree was broken and is in %s", g.Name, clean(g.TrashedWorktree))
 		}
 		if g.Task != nil && len(g.Task.Elsewhere) > 0 {
-			p.line("%s: %s", g.Name, clean(api.BranchesText(g.Task.Elsewhere)))
+			p.line("%s: %s", g.Name, clean(api.BranchesText(g.Task.Elsewhere, "polisctl tasks show "+g.Task.ID)))
 		}
 		if text := agentWaits(g); text != "" {
 			p.line("%s", text)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"polis/cmd/internal/agenttext"
 	"polis/daemon/api"
 	"polis/daemon/http/client"
 )
@@ -120,7 +121,7 @@ func eventLine(p *page, e api.Event) {
 	case api.EventOOM, api.EventAgentMergeFailed, api.EventConflictFound:
 		color = red
 	}
-	text := clean(e.Message)
+	text := clean(agenttext.Named(e.Message, e.Data))
 	if e.Code != "" {
 		text += " [" + clean(string(e.Code)) + "]"
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"polis/cmd/internal/agenttext"
 	"polis/daemon/api"
 	"polis/internal/escape"
 )
@@ -123,7 +124,7 @@ func (a *app) fail(cmd *cobra.Command, args []string, err error) int {
 		a.failJSON(known)
 		return status
 	}
-	fmt.Fprintf(a.stderr, "polisctl: %s\n", cleanText(known.Message))
+	fmt.Fprintf(a.stderr, "polisctl: %s\n", cleanText(agenttext.Named(known.Message, known.Details)))
 	a.failPaths(known)
 	a.failOutput(known)
 	hint := known.Hint

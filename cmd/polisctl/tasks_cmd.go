@@ -188,6 +188,9 @@ func taskPage(p *page, t api.Task, stat string) {
 	if len(t.Paths) > 0 {
 		field("paths", "%s", strings.Join(t.Paths, ", "))
 	}
+	for _, b := range t.Elsewhere {
+		field("elsewhere", "%s", b.Text())
+	}
 	if t.Log != "" {
 		field("check log", "%s", t.Log)
 	}
@@ -231,7 +234,10 @@ func taskPage(p *page, t api.Task, stat string) {
 		}
 	}
 	for _, w := range t.Refused {
-		p.line("  %s %s %s: %s (%s)", w.Time.Local().Format(time.TimeOnly), w.Op, w.Path, string(w.Code), w.Errno)
+		p.line("  %s %s %s: %s (%s)", w.Time.Local().Format(time.TimeOnly), w.Op, w.Path, w.Name(), w.Errno)
+		if w.By != "" {
+			p.line("    %s", api.DeniedText(who(w.By), w.Path, w.Reason))
+		}
 	}
 	p.line("")
 	p.text("  " + strings.ReplaceAll(prose(t.Prompt), "\n", "\n  "))

@@ -33,7 +33,8 @@ Keys:
   up down j k    select an agent; scroll
   enter l        log            d  diff            e  events
   /              filter; /waiting shows only agents that wait for you
-  : ctrl+p       commands by the words of polisctl, such as: merge NAME, say NAME TEXT
+  : ctrl+p       commands by the words of polisctl, such as: merge NAME, say NAME TEXT,
+                 tasks cancel ID, tasks retry ID, rewind NAME WHEN
   esc            close, clear the filter
   A  questions   C  cases of the patrol: resolve, thaw, stop
   t  tasks, each with its diff and its output

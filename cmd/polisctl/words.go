@@ -2,27 +2,15 @@ package main
 
 import (
 	"fmt"
-	"os/user"
 	"strings"
 	"time"
 
+	"polis/cmd/internal/agenttext"
 	"polis/daemon/api"
 )
 
-// who is the name of the one who did something, for people: of "user:1007", also at the end of "answer ann.k3f9q2ab of
-// user:1007", the name of that user here. The API has the number, which does not depend on the machine's list of users.
-func who(by string) string {
-	const mark = "user:"
-	i := strings.LastIndex(by, mark)
-	if i < 0 || i > 0 && by[i-1] != ' ' {
-		return by
-	}
-	u, err := user.LookupId(by[i+len(mark):])
-	if err != nil {
-		return by
-	}
-	return by[:i] + u.Username
-}
+// who is the name of the one who did something, for people.
+func who(by string) string { return agenttext.Who(by) }
 
 // endLine is what polisctl run ends with: "claude.3 ended well in 41s: 2 commits, merged as 2a89de9".
 func endLine(t api.Task) string {
@@ -37,6 +25,9 @@ func endLine(t api.Task) string {
 		if ok {
 			result = "not merged (auto-merge is off)" + rest
 		}
+	}
+	if cutText.MatchString(result) {
+		result += ": polisctl tasks show " + t.ID
 	}
 	return fmt.Sprintf("%s %s %s: %s", t.ID, howEnded(t), span(time.Duration(t.Seconds*float64(time.Second))), strings.Join(append(parts, result), ", "))
 }

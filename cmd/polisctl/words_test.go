@@ -26,12 +26,13 @@ func TestTheEndOfATaskInOneLine(t *testing.T) {
 		"ann.3 ended well in 1s: 1 commit, not merged (auto-merge is off)": {EndedBy: api.EndExit, ExitCode: code(0), Seconds: 1, Commits: 1, Outcome: api.OutcomeNotMerged, Result: "1 commit, not merged"},
 		"ann.3 ended well in 1s: 2 commits, 1 uncommitted file, not merged (auto-merge is off); refused 1 call": {
 			EndedBy: api.EndExit, ExitCode: code(0), Seconds: 1, Commits: 2, Uncommitted: 1, Outcome: api.OutcomeNotMerged, Result: "2 commits, not merged; refused 1 call"},
-		"ann.3 ended well in 41s: 2 commits, merged as 2a89de9":                     {EndedBy: api.EndExit, ExitCode: code(0), Seconds: 41, Commits: 2, Outcome: api.OutcomeMerged, Result: "merged as 2a89de9"},
-		"ann.3 ended with exit code 2 after 3s: 0 commits, failed (exit 2)":         {EndedBy: api.EndExit, ExitCode: code(2), Seconds: 3, Outcome: api.OutcomeFailed, Result: "failed (exit 2)"},
-		"ann.3 reported its end after 3s: 1 commit, not merged (PROTECTED_PATH): a": {EndedBy: api.EndDone, Seconds: 3, Commits: 1, Outcome: api.OutcomeNotMerged, Code: api.CodeProtectedPath, Result: "not merged (PROTECTED_PATH): a"},
-		"ann.3 reported a failure after 3s: 0 commits, failed (as the agent says)":  {EndedBy: api.EndComplete, Failed: true, Seconds: 3, Outcome: api.OutcomeFailed, Result: "failed (as the agent says)"},
-		"ann.3 was cancelled after 3s: 0 commits, cancelled":                        {EndedBy: api.EndCancel, Seconds: 3, Outcome: api.OutcomeCancelled, Result: "cancelled"},
-		"ann.3 ended after 3s: 0 commits, lost":                                     {EndedBy: api.EndExit, Seconds: 3, Outcome: api.OutcomeLost, Result: "lost"},
+		"ann.3 ended well in 41s: 2 commits, merged as 2a89de9":                                     {EndedBy: api.EndExit, ExitCode: code(0), Seconds: 41, Commits: 2, Outcome: api.OutcomeMerged, Result: "merged as 2a89de9"},
+		"ann.3 ended with exit code 2 after 3s: 0 commits, failed (exit 2)":                         {EndedBy: api.EndExit, ExitCode: code(2), Seconds: 3, Outcome: api.OutcomeFailed, Result: "failed (exit 2)"},
+		"ann.3 reported its end after 3s: 1 commit, not merged (PROTECTED_PATH): a":                 {EndedBy: api.EndDone, Seconds: 3, Commits: 1, Outcome: api.OutcomeNotMerged, Code: api.CodeProtectedPath, Result: "not merged (PROTECTED_PATH): a"},
+		"ann.3 reported a failure after 3s: 0 commits, failed (as the agent says)":                  {EndedBy: api.EndComplete, Failed: true, Seconds: 3, Outcome: api.OutcomeFailed, Result: "failed (as the agent says)"},
+		"ann.3 was cancelled after 3s: 0 commits, cancelled":                                        {EndedBy: api.EndCancel, Seconds: 3, Outcome: api.OutcomeCancelled, Result: "cancelled"},
+		"ann.3 ended well in 3s: 1 commit, conflict: a, b, c and 1 more: polisctl tasks show ann.3": {EndedBy: api.EndExit, ExitCode: code(0), Seconds: 3, Commits: 1, Outcome: api.OutcomeConflict, Result: "conflict: a, b, c and 1 more"},
+		"ann.3 ended after 3s: 0 commits, lost":                                                     {EndedBy: api.EndExit, Seconds: 3, Outcome: api.OutcomeLost, Result: "lost"},
 	} {
 		task.ID = "ann.3"
 		require.Equal(t, want, endLine(task))

@@ -187,7 +187,7 @@ func (m *Manager) Landed(ctx context.Context, e api.QueueEntry, out api.QueueOut
 	default:
 		msg := failed.Error()
 		if out.Code == api.CodeNothingToMerge && len(out.Elsewhere) > 0 {
-			msg = api.BranchesText(out.Elsewhere)
+			msg = api.BranchesText(out.Elsewhere, "polisctl --json merge --dry-run "+e.Agent)
 		} else if out.Code == api.CodeNothingToMerge {
 			msg = "the task ended with changes in no commit, and only commits are merged"
 		}

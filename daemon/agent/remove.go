@@ -84,7 +84,7 @@ func (m *Manager) unsaved(ctx context.Context, a *Agent) error {
 
 // unsavedElsewhere says where the commits are that a merge would not contain.
 func (m *Manager) unsavedElsewhere(e *api.Error, name string, ws WorktreeStatus) error {
-	e.Message += ": " + api.BranchesText(ws.Elsewhere)
+	e.Message += ": " + api.BranchesText(ws.Elsewhere, "the same command with --json")
 	e = e.With("elsewhere", ws.Elsewhere)
 	first := ws.Elsewhere[0]
 	if ws.Dirty > 0 {

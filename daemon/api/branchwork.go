@@ -25,14 +25,14 @@ func (b BranchWork) Text() string {
 	return Count(b.Commits, "commit") + " on " + b.Where() + " not merged: " + b.Run
 }
 
-// BranchesText is the text of the first of them and the number of the others; "" of none.
-func BranchesText(all []BranchWork) string {
+// BranchesText is the text of the first of them and the number of the others, which the command rest lists; "" of none.
+func BranchesText(all []BranchWork, rest string) string {
 	if len(all) == 0 {
 		return ""
 	}
 	text := all[0].Text()
 	if more := len(all) - 1; more > 0 {
-		text += fmt.Sprintf(" (and %s more)", Count(more, "branch"))
+		text += fmt.Sprintf(" (and %s more: %s)", Count(more, "branch"), rest)
 	}
 	return text
 }

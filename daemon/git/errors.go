@@ -78,7 +78,7 @@ func withList(line string, below []string) string {
 	case n == 0:
 		return strings.TrimSuffix(line, ":")
 	case n > maxListed:
-		return fmt.Sprintf("%s %s and %d more", line, strings.Join(names[:maxListed], ", "), n-maxListed)
+		return fmt.Sprintf("%s %s and %d more (git status lists changed and new files)", line, strings.Join(names[:maxListed], ", "), n-maxListed)
 	}
 	return line + " " + strings.Join(names, ", ")
 }

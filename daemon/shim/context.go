@@ -106,9 +106,12 @@ func filesText(p api.Policy) string {
 func servicesText(vars []string) string {
 	var out []string
 	for _, v := range vars {
-		if name, url, ok := strings.Cut(v, "="); ok && strings.HasPrefix(name, wire.ServiceEnv) && len(out) < maxContextRules {
+		if name, url, ok := strings.Cut(v, "="); ok && strings.HasPrefix(name, wire.ServiceEnv) {
 			out = append(out, "$"+name+" ("+api.Shorten(url, 100)+")")
 		}
+	}
+	if n := len(out) - maxContextRules; n > 0 {
+		return strings.Join(out[:maxContextRules], ", ") + fmt.Sprintf(" and %d more (env | grep ^%s)", n, wire.ServiceEnv)
 	}
 	return strings.Join(out, ", ")
 }
@@ -124,7 +127,7 @@ func networkText(v wire.Settings) string {
 	}
 	list, more := v.Egress, ""
 	if n := len(list) - maxContextRules; n > 0 {
-		list, more = list[:maxContextRules], fmt.Sprintf(" and %d more", n)
+		list, more = list[:maxContextRules], fmt.Sprintf(" and %d more (polisctl --json agents list, on the host, has all)", n)
 	}
 	return "only " + strings.Join(list, ", ") + more + " can be reached"
 }

@@ -44,6 +44,13 @@ func TestTheTextForAModelIsBounded(t *testing.T) {
 	}
 	text := contextText(wire.Spec{Agent: "a"}, wire.Settings{Policy: api.Policy{Read: many, Write: many, Ask: many, Deny: many}, Egress: many[:20]})
 	require.Less(t, len(text), 40000)
-	require.Contains(t, filesText(api.Policy{Write: many}), "and 194 more")
+	require.Regexp(t, `and 194 more\. All rules are in /run/polis/policy\.$`, filesText(api.Policy{Write: many}))
+	require.Contains(t, networkText(wire.Settings{Egress: []string{"a", "b", "c", "d", "e", "f", "g", "h"}}), "f and 2 more (polisctl --json agents list, on the host, has all) can be reached")
+	services := []string{"OTHER=x"}
+	for i := range 8 {
+		services = append(services, fmt.Sprintf("POLIS_SERVICE_%d=http://x", i))
+	}
+	require.Contains(t, servicesText(services), "$POLIS_SERVICE_5 (http://x) and 2 more (env | grep ^POLIS_SERVICE_)")
+	require.NotContains(t, servicesText(services[:7]), "more")
 	require.Equal(t, 12, strings.Count(filesText(api.Policy{Write: many}), "`"), "a rule does not end its quotes")
 }

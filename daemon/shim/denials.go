@@ -51,8 +51,18 @@ func (s *Shim) deniedBy(d view.Denial, complete func(*view.Denial)) {
 	s.countDenied(d, complete)
 }
 
-// recordDenied records a refusal of a view, which has counted it.
-func (s *Shim) recordDenied(d view.Denial) { s.countDenied(d, nil) }
+// recordDenied records a refusal of a view, which has counted it. The call that was refused waits meanwhile.
+func (s *Shim) recordDenied(d view.Denial) { s.countDenied(ofProcess(d), nil) }
+
+// ofProcess has the process of the thread that made a call, and its name. They stay as they are if it has ended.
+func ofProcess(d view.Denial) view.Denial {
+	if d.Program == "" {
+		if pid, program := processOf(d.Pid); pid > 0 {
+			d.Pid, d.Program = uint32(pid), program
+		}
+	}
+	return d
+}
 
 // countDenied records a refusal for the agent, and notifies the daemon: of this one, or later of several.
 func (s *Shim) countDenied(d view.Denial, complete func(*view.Denial)) {
@@ -77,7 +87,7 @@ func (s *Shim) countDenied(d view.Denial, complete func(*view.Denial)) {
 
 // recordHidden notifies the daemon of the refusal of a hidden name, which the agent does not learn of.
 func (s *Shim) recordHidden(d view.Denial) {
-	if r, due := s.tally.Add(d); due {
+	if r, due := s.tally.Add(ofProcess(d)); due {
 		s.reportDenial(r)
 	}
 }
@@ -109,6 +119,9 @@ func (s *Shim) denialEvent(d view.Denial) api.Event {
 	if d.By != "" {
 		ev.Message = fmt.Sprintf("agent %s: %s (%s)", s.Spec.Agent, api.DeniedText(d.By, api.PrintPath(d.Path), d.Reason), d.Code)
 		ev.Data["by"], ev.Data["reason"] = d.By, d.Reason
+	}
+	if d.Program != "" {
+		ev.Message += fmt.Sprintf(", asked by %s (pid %d)", api.PrintPath(d.Program), d.Pid)
 	}
 	if d.Count > 1 {
 		ev.Message += fmt.Sprintf(", %d times", d.Count)

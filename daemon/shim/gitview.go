@@ -171,8 +171,8 @@ func recoverLocks(sp wire.Spec) error {
 }
 
 func (s *Shim) deniedGit(d gitdir.Denial) {
-	s.denied(view.Denial{Time: d.Time, Op: d.Op, Path: d.Path, Code: d.Code, Errno: unix.ErrnoName(d.Errno), Pid: d.Pid, Hint: d.Hint,
-		Holder: d.Holder, Since: d.Since})
+	s.denied(ofProcess(view.Denial{Time: d.Time, Op: d.Op, Path: d.Path, Code: d.Code, Errno: unix.ErrnoName(d.Errno), Pid: d.Pid, Hint: d.Hint,
+		Holder: d.Holder, Since: d.Since}))
 }
 
 func (s *Shim) ownRef(ref string) {

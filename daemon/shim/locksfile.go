@@ -153,12 +153,12 @@ func (s *Shim) writeLocks() (awaited bool, err error) {
 	if err != nil {
 		return awaited, err
 	}
-	return awaited, errors.Join(replaceFile(filepath.Join(s.inside.dir, "locks"), locksText(locks, lost, behind)),
+	return awaited, errors.Join(replaceFile(filepath.Join(s.inside.dir, "locks"), locksText(s.Spec.Agent, locks, lost, behind)),
 		replaceFile(filepath.Join(s.inside.dir, "locks.json"), string(js)+"\n"))
 }
 
 // locksText is the list for people and agents.
-func locksText(locks api.InsideLocks, lost []loss, behind []api.TargetChange) string {
+func locksText(agent string, locks api.InsideLocks, lost []loss, behind []api.TargetChange) string {
 	var b strings.Builder
 	if len(locks.Locks) == 0 {
 		b.WriteString(noLocks)
@@ -186,7 +186,7 @@ func locksText(locks api.InsideLocks, lost []loss, behind []api.TargetChange) st
 		}
 	}
 	if more := locks.Total - len(locks.Locks); more > 0 {
-		fmt.Fprintf(&b, "and %d more\n", more)
+		fmt.Fprintf(&b, "and %d more: polisctl agents locks %s, on the host, lists all\n", more, agent)
 	}
 	for _, l := range lost {
 		fmt.Fprintf(&b, "lost: %s at %s: %s\n", line(l.Path), l.Time.Format(time.TimeOnly), line(l.Why))

@@ -184,10 +184,9 @@ func TestARefusalThatIsNotTheAgentsCountsForNoBreaker(t *testing.T) {
 	require.Equal(t, 1, tripped)
 }
 
-// TestAProcessIsNamedByItsProgram, and not by the thread that makes the call, which many runtimes give a name of its own.
-func TestAProcessIsNamedByItsProgram(t *testing.T) {
-	own, err := os.ReadFile("/proc/self/comm")
-	require.NoError(t, err)
+// thread makes a thread with a name of its own, as many runtimes do, and returns its number. It ends with the test.
+func thread(t *testing.T, name string) int {
+	t.Helper()
 	tid, end := make(chan int), make(chan struct{})
 	done := make(chan error, 1)
 	var named func()
@@ -198,21 +197,38 @@ func TestAProcessIsNamedByItsProgram(t *testing.T) {
 			<-end
 			return
 		}
-		name := append([]byte("Bun Pool 1"), 0)
-		err := unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&name[0])), 0, 0, 0)
+		text := append([]byte(name), 0)
+		err := unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&text[0])), 0, 0, 0)
 		tid <- unix.Gettid()
 		<-end
 		done <- err
 	}
 	go named()
-	thread := <-tid
-	pid, name := processOf(uint32(thread))
-	close(end)
-	require.NoError(t, <-done)
-	require.NotEqual(t, os.Getpid(), thread)
+	t.Cleanup(func() {
+		close(end)
+		require.NoError(t, <-done)
+	})
+	got := <-tid
+	require.NotEqual(t, os.Getpid(), got)
+	return got
+}
+
+// TestAProcessIsNamedByItsProgram, and not by the thread that makes the call, which many runtimes give a name of its own.
+func TestAProcessIsNamedByItsProgram(t *testing.T) {
+	own, err := os.ReadFile("/proc/self/comm")
+	require.NoError(t, err)
+	program := strings.TrimSuffix(string(own), "\n")
+	tid := thread(t, "Bun Pool 1")
+	pid, name := processOf(uint32(tid))
 	require.Equal(t, os.Getpid(), pid)
-	require.Equal(t, strings.TrimSuffix(string(own), "\n"), name)
+	require.Equal(t, program, name)
 	pid, name = processOf(0)
 	require.Zero(t, pid)
 	require.Empty(t, name)
+
+	d := ofProcess(view.Denial{Path: "a", Pid: uint32(tid)})
+	require.Equal(t, view.Denial{Path: "a", Pid: uint32(os.Getpid()), Program: program}, d)
+	for _, as := range []view.Denial{{Path: "a"}, {Path: "a", Pid: 1 << 30}, {Path: "a", Pid: uint32(tid), Program: "curl"}} {
+		require.Equal(t, as, ofProcess(as), "what is known stays")
+	}
 }

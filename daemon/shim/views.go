@@ -210,9 +210,9 @@ func (s *Shim) mount(ctx context.Context, name string, cfg fusefs.Config) (*fuse
 // tooManyOpen reports that the agent's programs have as many files open as a view can serve. A
 // single program reaches its own limit first (EMFILE; see sandbox.MaxFiles).
 func (s *Shim) tooManyOpen(c fusefs.Caller, limit int) {
-	s.denied(view.Denial{Time: time.Now(), Op: string(fusefs.OpOpenRead), Path: "any file", Code: view.CodeQuota, Errno: "ENFILE", Pid: c.Pid,
+	s.denied(ofProcess(view.Denial{Time: time.Now(), Op: string(fusefs.OpOpenRead), Path: "any file", Code: view.CodeQuota, Errno: "ENFILE", Pid: c.Pid,
 		Rule: fmt.Sprintf("the programs of this agent have %d files open together, and no more can be: three quarters of the open files of its shim (LimitNOFILE= of polis-agent@.service, or ulimit -n of polisd)", limit),
-		Hint: "end programs that keep many files open, or ask for a higher limit"})
+		Hint: "end programs that keep many files open, or ask for a higher limit"}))
 }
 
 // rulesTooLarge reports ignore rules that polis does not read because of their size.

@@ -67,5 +67,5 @@ func shortList(p Policy) string {
 	if len(e) <= most {
 		return strings.Join(e, ", ")
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(e[:most], ", "), len(e)-most)
+	return fmt.Sprintf("%s and %d more (polisctl --json agents list has all)", strings.Join(e[:most], ", "), len(e)-most)
 }

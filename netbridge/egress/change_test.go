@@ -45,7 +45,9 @@ func TestWordsThatChangeNoList(t *testing.T) {
 			require.ErrorContains(t, err, tc.want)
 		})
 	}
-	_, err := Relative([]string{"+x.org", "y.org"})
+	_, err := Change(strings.Split("a.org b.org c.org d.org e.org f.org g.org h.org i.org j.org", " "), []string{"-y.org"})
+	require.ErrorContains(t, err, "h.org and 2 more (polisctl --json agents list has all)")
+	_, err = Relative([]string{"+x.org", "y.org"})
 	require.ErrorContains(t, err, "+NAME and -NAME change the list")
 	many := make([]string, MaxEntries+1)
 	for i := range many {

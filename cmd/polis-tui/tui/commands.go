@@ -16,6 +16,7 @@ type command struct {
 	agent bool // it is about the selected agent
 	act   func(m *Model, g api.Agent) tea.Cmd
 	text  func(m *Model, g api.Agent, text string) tea.Cmd // with a text behind its words; nil if it takes none
+	task  func(m *Model, id string) tea.Cmd                // for a task, by its ID or selected; nil if it is not about tasks
 }
 
 // commands are all of them. Each asks before it changes what is hard to undo.
@@ -24,6 +25,8 @@ func commands() []command {
 		{key: "l", words: "agents watch", does: "log of the agent", agent: true, act: paneOf(paneLog)},
 		{key: "d", words: "diff", does: "changes of the agent, committed or not", agent: true, act: paneOf(paneDiff)},
 		{key: "t", words: "tasks", does: "tasks of the agent, with diff and output", agent: true, act: func(m *Model, g api.Agent) tea.Cmd { return m.openTasks(g.Name) }},
+		{words: "tasks cancel", does: "end, drop or dismiss a task: by ID, else its own", agent: true, act: (*Model).cancelWork, task: (*Model).cancelTask},
+		{words: "tasks retry", does: "give it a task again: by ID, else the last", agent: true, act: (*Model).retryLast, task: (*Model).retryTask},
 		{key: "i", words: "say", does: "say a line to an agent at work, else a task", agent: true, act: instructKey, text: (*Model).instruct},
 		{words: "run", does: "give the agent a task", agent: true, act: func(m *Model, g api.Agent) tea.Cmd {
 			m.input = &input{prompt: "task for " + g.Name + ": ", done: func(text string) tea.Cmd { return m.runTask(g, text) }}
@@ -41,6 +44,7 @@ func commands() []command {
 		{key: "D", words: "discard", does: "discard the agent and its branch", agent: true, act: func(m *Model, g api.Agent) tea.Cmd {
 			return m.confirm(fmt.Sprintf("Discard %s and its branch %s? The work is saved in the trash.", g.Name, clean(g.Branch)), func() tea.Cmd { return m.discard(g.Name) })
 		}},
+		{words: "rewind", does: "bring its files back: ID, 5m, before task 3", agent: true, act: rewindKey, text: (*Model).lookBack},
 		{key: "s", words: "agents start", does: "make the agent ready for tasks", agent: true, act: func(m *Model, g api.Agent) tea.Cmd { return m.start(g.Name) }},
 		{key: "x", words: "agents stop", does: "stop the agent", agent: true, act: func(m *Model, g api.Agent) tea.Cmd {
 			return m.confirm("Stop "+g.Name+"? What it runs is ended, its work stays.", func() tea.Cmd { return m.stop(g.Name) })

@@ -21,6 +21,8 @@ type Daemon interface {
 	Task(ctx context.Context, id string, wait time.Duration) (api.Task, error)
 	TaskDiff(ctx context.Context, id string, stat bool) (io.ReadCloser, error)
 	TaskOutput(ctx context.Context, id string) (io.ReadCloser, error)
+	CancelTask(ctx context.Context, id string) (api.Task, error)
+	RetryTask(ctx context.Context, id string) (api.Task, error)
 	Diff(ctx context.Context, name string, req api.DiffRequest) (io.ReadCloser, error)
 
 	Approvals(ctx context.Context, workspace string) ([]api.Approval, error)

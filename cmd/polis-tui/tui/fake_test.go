@@ -154,6 +154,12 @@ func (f *fakeDaemon) Thaw(ctx context.Context, name string) (api.Agent, error) {
 }
 
 func (f *fakeDaemon) Rewind(ctx context.Context, name string, req api.RewindRequest) (api.SnapshotRestored, error) {
+	switch {
+	case req.DryRun && req.To == "same":
+		return api.SnapshotRestored{ID: "s7"}, f.did(ctx, "get rewind "+name)
+	case req.DryRun:
+		return api.SnapshotRestored{ID: "s7", Changed: 2}, f.did(ctx, "get rewind "+name)
+	}
 	return api.SnapshotRestored{Changed: 2, Before: "s2"}, f.did(ctx, "rewind "+name+" to "+req.To)
 }
 

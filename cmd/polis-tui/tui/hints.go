@@ -37,7 +37,7 @@ func (m *Model) hints() (first, last []hint) {
 	case m.cases != nil:
 		return append([]hint{{"r", "resolve"}, {"t", "thaw"}, {"w", "rewind"}, {"x", "stop"}, {"l", "log"}, {"d", "diff"}}, selectMore...), back
 	case m.taskScreen != nil:
-		return append([]hint{{"d", "diff"}, {"enter", "output"}, {"r", "reload"}}, selectMore...), back
+		return append([]hint{{"d", "diff"}, {"enter", "output"}, {"r", "reload"}}, append(selectMore, hint{":", "commands"})...), back
 	}
 	out := []hint{}
 	if g, ok := m.target(); ok {

@@ -14,6 +14,7 @@ type palette struct {
 	in     *input
 	at     int
 	agent  string // the one that commands are for, unless one is named
+	task   string // the one that was selected, on a screen about tasks
 	reason string // why there is none
 }
 
@@ -26,7 +27,7 @@ func (m *Model) openPalette() tea.Cmd {
 	case m.unsettled():
 		p.reason = m.tookPlace() + ": do it again, or type the name of the agent behind the words"
 	default:
-		p.agent = g.Name
+		p.agent, p.task = g.Name, m.shownTask()
 	}
 	m.palette, m.input = p, in
 	return nil
@@ -114,6 +115,14 @@ func (m *Model) chosenCommand(c command) tea.Cmd {
 	}
 	p := m.palette
 	m.closePalette()
+	if c.task != nil {
+		if rest == "" && p.task != "" {
+			return c.task(m, p.task)
+		}
+		if strings.Contains(rest, ".") { // no name of an agent has one
+			return m.namedTask(c, rest)
+		}
+	}
 	var g api.Agent
 	if c.agent {
 		name, more := p.agent, ""
@@ -177,6 +186,9 @@ func (m *Model) paletteView() []string {
 	target := ""
 	if p.agent != "" {
 		target = "for " + clean(p.agent) + ", or type NAME behind the words"
+	}
+	if p.task != "" {
+		target = "for " + clean(p.task) + ", or type NAME or ID behind the words"
 	}
 	return append(m.framed(titleStyle.Render("polis  commands"), target, rows, h, ""), m.foot()...)
 }

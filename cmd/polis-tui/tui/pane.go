@@ -9,6 +9,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 
+	"polis/cmd/internal/agenttext"
 	"polis/daemon/api"
 )
 
@@ -234,7 +235,7 @@ func eventLine(e api.Event) string {
 	if agent == "" {
 		agent = "-"
 	}
-	text := e.Message
+	text := agenttext.Named(e.Message, e.Data)
 	if e.Code != "" {
 		text += " [" + string(e.Code) + "]"
 	}

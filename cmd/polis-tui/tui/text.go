@@ -13,6 +13,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 	"github.com/clipperhouse/displaywidth"
 
+	"polis/cmd/internal/agenttext"
 	"polis/daemon/api"
 	"polis/internal/escape"
 )
@@ -93,10 +94,13 @@ func labelled(label, text string, width int) (out []string) {
 // errText is an error with what to do about it.
 func errText(err error) string {
 	var e *api.Error
-	if errors.As(err, &e) && e.Hint != "" {
-		return clean(e.Message) + " (" + clean(e.Hint) + ")"
+	if !errors.As(err, &e) {
+		return clean(err.Error())
 	}
-	return clean(err.Error())
+	if e.Hint != "" {
+		return clean(agenttext.Named(e.Message, e.Details)) + " (" + clean(e.Hint) + ")"
+	}
+	return clean(agenttext.Named(err.Error(), e.Details))
 }
 
 // size is a number of bytes in at most 6 cells.

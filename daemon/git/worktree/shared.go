@@ -125,7 +125,7 @@ func some(refs map[string]string, n int) []string {
 	}
 	sort.Strings(names)
 	if len(names) > n {
-		names = append(names[:n], "...")
+		names = append(names[:n], fmt.Sprintf("and %d more (git branch lists all)", len(names)-n))
 	}
 	return names
 }

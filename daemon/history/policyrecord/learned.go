@@ -3,6 +3,7 @@ package policyrecord
 import (
 	"errors"
 	"fmt"
+	"strconv"
 
 	"polis/daemon/api"
 	"polis/daemon/history/policylearn"
@@ -88,6 +89,14 @@ func refusal(r policylearn.Refusal, then bool) api.PolicyRefusal {
 	return api.PolicyRefusal{Path: api.EncodePath(r.Path), Write: r.Write, Dir: r.Dir, Tree: r.Tree, Verdict: r.Verdict, Rule: r.Rule, Refused: then}
 }
 
+// runs is the value of --run for these runs, or for more than these.
+func runs(list []api.RecordedRun) string {
+	if len(list) == 1 {
+		return strconv.Itoa(list[0].Run)
+	}
+	return "all"
+}
+
 // text returns the role as text for polisd.toml, with what a person must know before using it.
 func text(l api.LearnedPolicy) string {
 	first, last := l.Runs[0], l.Runs[len(l.Runs)-1]
@@ -105,7 +114,7 @@ func text(l api.LearnedPolicy) string {
 	}
 	for i, w := range l.Withheld {
 		if i == shownWithheld {
-			about = append(about, fmt.Sprintf("Not allowed: %d more.", len(l.Withheld)-i))
+			about = append(about, fmt.Sprintf("Not allowed: %d more; polisctl --json policy learn %s --run %s has all.", len(l.Withheld)-i, l.Agent, runs(l.Runs)))
 			break
 		}
 		about = append(about, "Not allowed: "+Describe(w)+".")

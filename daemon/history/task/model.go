@@ -210,7 +210,7 @@ func settle(t *api.Task) {
 	}
 	t.Result = result(*t)
 	if t.State == api.TaskEnded && len(t.Elsewhere) > 0 && !t.Stranded() {
-		t.Result += "; " + api.BranchesText(t.Elsewhere)
+		t.Result += "; " + api.BranchesText(t.Elsewhere, "polisctl tasks show "+t.ID)
 	}
 	if t.State == api.TaskEnded && ownRefusals(*t) > 0 && t.Outcome != api.OutcomeRefused {
 		t.Result += "; " + refused(*t)
@@ -252,7 +252,7 @@ func result(t api.Task) string {
 		return "check failed"
 	case api.OutcomeNotMerged:
 		if t.Stranded() {
-			return api.BranchesText(t.Elsewhere)
+			return api.BranchesText(t.Elsewhere, "polisctl tasks show "+t.ID)
 		}
 		if t.Code != "" {
 			return fmt.Sprintf("not merged (%s): %s", t.Code, named(t.Paths))

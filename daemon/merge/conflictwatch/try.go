@@ -184,7 +184,7 @@ func named(m api.ConflictMerge) string {
 		fmt.Fprintf(&b, "%q", api.Shorten(path, 120))
 	}
 	if more := m.Total - 3; more > 0 {
-		fmt.Fprintf(&b, ", and %d more", more)
+		fmt.Fprintf(&b, ", and %d more (polisctl --json conflicts has up to 100)", more)
 	}
 	return b.String()
 }

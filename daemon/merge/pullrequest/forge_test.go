@@ -92,8 +92,8 @@ func TestTheTitleReportsWhatWasDone(t *testing.T) {
 	} {
 		require.Equal(t, tc.want, tc.work.Title(), name)
 	}
-	body := Work{Agent: "claude", Branch: "agent/claude", Task: "Make it fast\nplease", Commits: two, More: 3}.Body()
-	require.Equal(t, "## Task\n\n> Make it fast\n> please\n\n## Commits\n\n- Fix the parser\n- Test it\n- and 3 more\n\nFrom branch `agent/claude` of agent claude.\n", body)
+	body := Work{Agent: "claude", Branch: "agent/claude", Task: "Make it fast\nplease", Commits: two, More: 3, Range: "aaaa..bbbb"}.Body()
+	require.Equal(t, "## Task\n\n> Make it fast\n> please\n\n## Commits\n\n- Fix the parser\n- Test it\n- and 3 more: `git log --no-merges aaaa..bbbb` lists all\n\nFrom branch `agent/claude` of agent claude.\n", body)
 	require.Equal(t, "Because.\n\nFrom branch `b` of agent a.\n", Work{Agent: "a", Branch: "b", Commits: one}.Body())
 }
 

@@ -169,7 +169,7 @@ func (p *pull) commits(ctx context.Context) error {
 	if err != nil {
 		return api.Errorf(api.CodeRepoCorrupt, "read the commits of %s: %w", branch, err)
 	}
-	p.work = Work{Agent: p.agent.Name, Branch: branch}
+	p.work = Work{Agent: p.agent.Name, Branch: branch, Range: p.base + ".." + tip}
 	for _, text := range git.SplitNUL(out) {
 		subject, body, _ := strings.Cut(text, "\n")
 		p.work.Commits = append([]Commit{{Subject: subject, Body: body}}, p.work.Commits...)

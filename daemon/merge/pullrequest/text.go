@@ -21,9 +21,10 @@ type Work struct {
 	Agent, Branch string
 	// Task is the last thing the agent was asked to do; may be empty.
 	Task string
-	// Commits are the branch's own, oldest first; More were left out.
+	// Commits are the branch's own, oldest first; More were left out. Range is all of them, for git log.
 	Commits []Commit
 	More    int
+	Range   string
 }
 
 // Title is a title for the work: of one commit its subject, else the task's
@@ -67,7 +68,7 @@ func (w Work) Body() string {
 			fmt.Fprintf(&b, "- %s\n", oneLine(c.Subject))
 		}
 		if w.More > 0 {
-			fmt.Fprintf(&b, "- and %d more\n", w.More)
+			fmt.Fprintf(&b, "- and %d more: `git log --no-merges %s` lists all\n", w.More, w.Range)
 		}
 		b.WriteString("\n")
 	}

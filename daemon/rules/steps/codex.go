@@ -124,7 +124,7 @@ func (s *Stream) codexChanged(i codexItem) {
 	}
 	what := strings.Join(files, ", ")
 	if more := len(i.Changes) - len(files); more > 0 {
-		what += fmt.Sprintf(" and %d more", more)
+		what += fmt.Sprintf(" and %d more (polisctl tasks show ID --output --raw has all)", more)
 	}
 	switch i.Status {
 	case "declined":

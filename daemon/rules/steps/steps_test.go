@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -170,6 +171,13 @@ func TestWhatPolisSawIsAmongTheSteps(t *testing.T) {
 }
 
 func TestTheOtherOutputIsText(t *testing.T) {
+	var changes []string
+	for i := range 12 {
+		changes = append(changes, fmt.Sprintf(`{"path":"f%d","kind":"update"}`, i))
+	}
+	cut := read(New("codex"), `{"type":"item.completed","item":{"id":"i1","type":"file_change","changes":[`+strings.Join(changes, ",")+`],"status":"completed"}}`+"\n", 1000)
+	require.Contains(t, cut, "f9 and 2 more (polisctl tasks show ID --output --raw has all)")
+
 	s := New("codex")
 	var b strings.Builder
 	for _, piece := range []string{"warn", "ing: x\n\n", "{\"type\":\"error\",\"message\":\"y\"}\n", "last"} {
