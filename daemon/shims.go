@@ -109,7 +109,7 @@ func (s *shims) Note(name string, v wire.Settings) error {
 	if !ok {
 		return nil // without a spec nothing is out of date
 	}
-	sp.Set(v)
+	sp.Settings = v
 	if err := store.WriteSummed(s.run.AgentSpec(name), sp); err != nil {
 		return fmt.Errorf("note the settings of agent %s: %w", name, err)
 	}
