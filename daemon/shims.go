@@ -103,13 +103,14 @@ func (s *shims) prepare(a *agent.Agent, dir string) error {
 // Settings returns the part of an agent's spec that can change while the agent runs.
 func (s *shims) Settings(a *agent.Agent) wire.Settings { return s.env.Settings(a) }
 
-// Note writes the settings that a running shim has accepted into its spec.
-func (s *shims) Note(name string, v wire.Settings) error {
+// Note writes the settings that a running shim has accepted, and the agent's own variables, into its spec.
+func (s *shims) Note(a *agent.Agent, v wire.Settings) error {
+	name := a.Name()
 	sp, ok := s.Spec(name)
 	if !ok {
 		return nil // without a spec nothing is out of date
 	}
-	sp.Settings = v
+	sp.Settings, sp.OwnEnv = v, a.Copy().Env
 	if err := store.WriteSummed(s.run.AgentSpec(name), sp); err != nil {
 		return fmt.Errorf("note the settings of agent %s: %w", name, err)
 	}

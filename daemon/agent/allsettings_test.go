@@ -17,7 +17,7 @@ type fullShims struct {
 }
 
 func (fullShims) Settings(*Agent) wire.Settings { return nonzero.Of[wire.Settings]() }
-func (f fullShims) Note(_ string, v wire.Settings) error {
+func (f fullShims) Note(_ *Agent, v wire.Settings) error {
 	*f.noted = v
 	return nil
 }

@@ -113,7 +113,7 @@ func (fakeShims) Spec(string) (wire.Spec, bool) { return wire.Spec{}, true }
 func (fakeShims) Settings(a *Agent) wire.Settings {
 	return wire.Settings{Policy: a.Kept.Policy, MemoryBytes: int64(a.Kept.MemoryLimitMB) << 20, Pids: int64(a.Kept.Limits.Pids)}
 }
-func (fakeShims) Note(string, wire.Settings) error { return nil }
+func (fakeShims) Note(*Agent, wire.Settings) error { return nil }
 func (f fakeShims) RefreshHome(a *Agent) error {
 	return f.k.op("refresh home of "+a.Name(), func() {})
 }
