@@ -482,7 +482,7 @@ func TestLifecycleModel(t *testing.T) {
 				if op == "add failing" {
 					w.k.fail = rapid.SampledFrom([]string{"ensure worktree", "ensure network", "ensure shim"}).Draw(t, "at")
 				}
-				a, err := w.Add(ctx, api.AddRequest{Name: n, BaseType: "custom", Command: []string{"sleep"}, Ports: []int{3000}})
+				a, err := w.Add(ctx, api.AddRequest{Name: n, BaseType: "custom", AgentSpec: api.AgentSpec{Command: []string{"sleep"}}, Ports: []int{3000}})
 				switch {
 				case there:
 					require.Equal(t, api.CodeAgentExists, api.CodeOf(err))
@@ -554,7 +554,7 @@ func TestLifecycleModel(t *testing.T) {
 func TestTasksAreLogged(t *testing.T) {
 	w := newWorld(t.TempDir())
 	defer w.Close()
-	_, err := w.Add(t.Context(), api.AddRequest{Name: "a1", BaseType: "custom", Command: []string{"echo"}})
+	_, err := w.Add(t.Context(), api.AddRequest{Name: "a1", BaseType: "custom", AgentSpec: api.AgentSpec{Command: []string{"echo"}}})
 	require.NoError(t, err)
 	before := time.Now().Add(-time.Second)
 	for i, p := range []string{"first", "second\nline"} {
