@@ -18,17 +18,16 @@ type fullShims struct {
 
 func (fullShims) Settings(*Agent) wire.Settings { return nonzero.Of[wire.Settings]() }
 func (f fullShims) Note(_ *Agent, v wire.Settings) error {
-	*f.noted = v
-	return nil
+	return f.k.op("note", func() { *f.noted = v })
 }
 
 func TestARunningShimGetsEverySetting(t *testing.T) {
 	w := newWorld(t.TempDir())
 	defer w.Close()
-	_, err := w.Add(t.Context(), api.AddRequest{Name: "a1", BaseType: "custom"})
-	require.NoError(t, err)
 	var noted wire.Settings
 	w.Shims = fullShims{fakeShims{thing{w.k, "shim"}}, &noted}
+	_, err := w.Add(t.Context(), api.AddRequest{Name: "a1", BaseType: "custom"})
+	require.NoError(t, err)
 	for what, change := range map[string]func() error{
 		"set": func() error {
 			_, err := w.Set(t.Context(), "a1", api.SetRequest{MemoryMB: 300})
@@ -37,15 +36,14 @@ func TestARunningShimGetsEverySetting(t *testing.T) {
 		"configuration": func() error { return w.applySettings(t.Context(), w.agent(t), false) },
 	} {
 		w.k.mu.Lock()
-		w.k.settings = wire.Settings{}
+		w.k.settings, noted = wire.Settings{}, wire.Settings{}
 		w.k.mu.Unlock()
-		noted = wire.Settings{}
 		require.NoError(t, change(), what)
 		w.k.mu.Lock()
-		got := w.k.settings
+		got, now := w.k.settings, noted
 		w.k.mu.Unlock()
 		require.Empty(t, nonzero.Missing(got), what)
 		require.Equal(t, nonzero.Of[wire.Settings](), got, what)
-		require.Equal(t, got, noted, "%s: what a polisd that lost its state reads", what)
+		require.Equal(t, got, now, "%s: what a polisd that lost its state reads", what)
 	}
 }
