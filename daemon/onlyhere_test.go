@@ -29,7 +29,7 @@ func TestWorkThatExistsOnlyInARepositoryIsNeverRemoved(t *testing.T) {
 		clear(h.queue.waits)
 		agents++
 		name := fmt.Sprintf("a%d", agents)
-		_, err := h.m.Add(ctx, api.AddRequest{Name: name, BaseType: "custom", Command: []string{"do"}, Ephemeral: true})
+		_, err := h.m.Add(ctx, api.AddRequest{Name: name, BaseType: "custom", AgentSpec: api.AgentSpec{Command: []string{"do"}}, Ephemeral: true})
 		require.NoError(rt, err)
 		made := []string{} // all files that the agent ever made, none of which it removed
 		write := func() {

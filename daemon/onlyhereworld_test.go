@@ -78,7 +78,7 @@ func (s *notedShims) Alive(_ context.Context, a *agent.Agent) (bool, error) {
 func (s *notedShims) Dial(name string) agent.Shim                   { return notedShim{s: s, name: name} }
 func (*notedShims) Spec(string) (wire.Spec, bool)                   { return wire.Spec{}, false }
 func (*notedShims) Settings(*agent.Agent) wire.Settings             { return wire.Settings{} }
-func (*notedShims) Note(string, wire.Settings) error                { return nil }
+func (*notedShims) Note(*agent.Agent, wire.Settings) error          { return nil }
 func (*notedShims) RefreshHome(*agent.Agent) error                  { return nil }
 func (*notedShims) Reason(*agent.Agent) string                      { return "" }
 func (*notedShims) SendModels(context.Context, *agent.Agent) error  { return nil }

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"polis/daemon/agent"
@@ -24,8 +23,10 @@ type racers struct{ d *Daemon }
 
 func (r racers) Start(ctx context.Context, x api.Race, p api.Racer) (string, error) {
 	no, q := false, x.Request
-	return r.d.agents.AddRacer(ctx, api.AddRequest{Name: p.Agent, BaseType: p.BaseType, Workspace: x.Workspace, Role: q.Role, Command: slices.Clone(q.Command), MemoryMB: q.MemoryMB,
-		Egress: slices.Clone(q.Egress), Force: q.Force, AutoMerge: &no, Race: x.ID, Base: x.Base}, api.RunRequest{Prompt: q.Task, Model: q.Model, Commit: true})
+	spec := q.Spec()
+	spec.Workspace = x.Workspace
+	add := api.AddRequest{Name: p.Agent, BaseType: p.BaseType, AgentSpec: spec, AutoMerge: &no, Race: x.ID, Base: x.Base}
+	return r.d.agents.AddRacer(ctx, add, api.RunRequest{Prompt: q.Task, Model: q.Model, Commit: true})
 }
 
 func (r racers) Await(ctx context.Context, p *api.Racer) error {

@@ -75,7 +75,7 @@ the project. All uncommitted changes are staged in the agent.`,
 			}
 		}
 		return a.call(cmd, longCall, func(ctx context.Context, c *client.Client) error {
-			res, err := a.adopt(ctx, c, dir, only, api.AddRequest{BaseType: base, Workspace: workspace}, dry)
+			res, err := a.adopt(ctx, c, dir, only, api.AddRequest{BaseType: base, AgentSpec: api.AgentSpec{Workspace: workspace}}, dry)
 			if err != nil {
 				return err
 			}

@@ -140,7 +140,7 @@ searches there. Its home and /tmp can be written as usual.`,
 
 // request checks the flags and makes the request of them.
 func (f *addFlags) request(name string, command []string) (api.AddRequest, error) {
-	req := api.AddRequest{Name: name, BaseType: f.base, Workspace: f.workspace, Branch: f.branch, Role: f.role, Command: command, Force: f.force, Ephemeral: f.ephemeral, ReadOnly: f.readOnly, At: f.at, WaitSetup: f.waitSetup}
+	req := api.AddRequest{Name: name, BaseType: f.base, AgentSpec: api.AgentSpec{Workspace: f.workspace, Role: f.role, Command: command, Force: f.force}, Branch: f.branch, Ephemeral: f.ephemeral, ReadOnly: f.readOnly, At: f.at, WaitSetup: f.waitSetup}
 	if err := api.CheckName(name); err != nil {
 		return req, err
 	}

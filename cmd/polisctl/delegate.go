@@ -124,7 +124,7 @@ func (a *app) delegateRequest(cmd *cobra.Command, f *delegateFlags, args []strin
 	if n := cmd.ArgsLenAtDash(); n >= 0 {
 		words, command = args[:n], args[n:]
 	}
-	req := api.DelegateRequest{Type: api.WorkersDelegate, Workspace: f.workspace, Branch: words[0], BaseType: f.base, Role: f.role, Command: command, Model: f.model, Commit: f.commit, Merge: f.merge, Force: f.force}
+	req := api.DelegateRequest{Type: api.WorkersDelegate, Branch: words[0], BaseType: f.base, AgentSpec: api.AgentSpec{Workspace: f.workspace, Role: f.role, Command: command, Force: f.force}, Model: f.model, Commit: f.commit, Merge: f.merge}
 	_, inside := a.insidePath()
 	if req.BaseType == "" && len(command) > 0 && !inside {
 		req.BaseType = customType

@@ -183,7 +183,7 @@ func (a *app) ensureAgent(ctx context.Context, c *client.Client, name string, f 
 		return api.Errorf(api.CodeAgentNotFound, "there is no agent %s, and no base type of that name", name).
 			WithHint("polisctl run --base TYPE --name %s adds it; polisctl agents list and polisctl agents types show what there is", name)
 	}
-	req := api.AddRequest{Name: name, BaseType: base, Workspace: f.workspace, Role: f.role}
+	req := api.AddRequest{Name: name, BaseType: base, AgentSpec: api.AgentSpec{Workspace: f.workspace, Role: f.role}}
 	if req.Workspace == "" {
 		if req.Workspace, err = here(ctx, c); err != nil {
 			return err

@@ -7,10 +7,11 @@ import (
 	"time"
 
 	"polis/daemon/api"
+	"polis/daemon/store"
 )
 
 // AddLike adds an ephemeral agent with the type, the rules and the limits of another one, on a branch
-// of its own. It gets no path exclusively: those stay the other agent's.
+// of its own.
 func (m *Manager) AddLike(ctx context.Context, other, name string) (api.Agent, error) {
 	a, err := m.lookup(other)
 	if err != nil {
@@ -20,10 +21,24 @@ func (m *Manager) AddLike(ctx context.Context, other, name string) (api.Agent, e
 	if k.RulesLost {
 		return api.Agent{}, rulesLost(other)
 	}
+	add := like(k, a.WS.Name, name)
+	add.Ephemeral = true
+	return m.Add(ctx, add)
+}
+
+// like is a request for another agent with the type, the rules and the limits of an agent. It gets no path exclusively:
+// those stay the other agent's.
+func like(k store.Agent, workspace, name string) api.AddRequest {
 	pol := k.Policy
 	pol.Exclusive = nil
-	return m.Add(ctx, api.AddRequest{Name: name, BaseType: k.BaseType, Workspace: a.WS.Name, MemoryMB: k.MemoryLimitMB, Limits: k.Limits, Role: k.Role, Policy: &pol, Command: slices.Clone(k.Command),
-		AutoMerge: k.AutoMerge, Ephemeral: true, Leftovers: k.Leftovers, Egress: slices.Clone(k.Egress), HostPorts: slices.Clone(k.HostPorts), Env: maps.Clone(k.Env), Cone: k.Sparse.Clone(), NoSparse: k.Sparse == nil})
+	return api.AddRequest{
+		Name: name, BaseType: k.BaseType,
+		AgentSpec: api.AgentSpec{
+			Workspace: workspace, Role: k.Role, Command: slices.Clone(k.Command), Policy: &pol, MemoryMB: k.MemoryLimitMB, Limits: k.Limits,
+			Egress: slices.Clone(k.Egress), HostPorts: slices.Clone(k.HostPorts),
+		},
+		AutoMerge: k.AutoMerge, Leftovers: k.Leftovers, Env: maps.Clone(k.Env), Cone: k.Sparse.Clone(), NoSparse: k.Sparse == nil,
+	}
 }
 
 // Added returns when an agent was added; false if there is none of that name.

@@ -40,7 +40,7 @@ func TestAnAgentThatTheMachineHasNoRoomForIsRefused(t *testing.T) {
 
 	_, err = w.Stop(ctx, "a1")
 	require.NoError(t, err)
-	_, err = w.Add(ctx, api.AddRequest{Name: "a2", BaseType: "custom", MemoryMB: 500})
+	_, err = w.Add(ctx, api.AddRequest{Name: "a2", BaseType: "custom", AgentSpec: api.AgentSpec{MemoryMB: 500}})
 	require.NoError(t, err, "who does not live counts nothing")
 	_, err = w.Start(ctx, "a1", false)
 	require.Equal(t, api.CodeHostOvercommitted, api.CodeOf(err))
@@ -49,7 +49,7 @@ func TestAnAgentThatTheMachineHasNoRoomForIsRefused(t *testing.T) {
 	require.Equal(t, api.StatusStopped, a.Status, "it is what it was")
 	_, err = w.Start(ctx, "a1", true)
 	require.NoError(t, err)
-	_, err = w.Add(ctx, api.AddRequest{Name: "a3", BaseType: "custom", Force: true})
+	_, err = w.Add(ctx, api.AddRequest{Name: "a3", BaseType: "custom", AgentSpec: api.AgentSpec{Force: true}})
 	require.NoError(t, err)
 }
 
@@ -57,7 +57,7 @@ func TestProcessesDiskAndTotalsCountToo(t *testing.T) {
 	w := newWorld(t.TempDir())
 	defer w.Close()
 	add := func(name string, l api.Limits) error {
-		_, err := w.Add(t.Context(), api.AddRequest{Name: name, BaseType: "custom", Limits: l})
+		_, err := w.Add(t.Context(), api.AddRequest{Name: name, BaseType: "custom", AgentSpec: api.AgentSpec{Limits: l}})
 		return err
 	}
 	refused := func(err error, resource string) {

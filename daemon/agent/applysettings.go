@@ -98,7 +98,7 @@ func (m *Manager) applySettings(ctx context.Context, a *Agent, force bool) error
 		// The agent's program gets an error of the endpoint. Its other settings are in force.
 		m.Log.Warn("model services not applied", "agent", a.Name(), "err", err, "hint", api.AsError(err).Hint)
 	}
-	if err := m.Shims.Note(a.Name(), now); err != nil {
+	if err := m.Shims.Note(a, now); err != nil {
 		// It is only read if the state is lost.
 		m.Log.Warn("agent's settings not recorded", "agent", a.Name(), "err", err)
 	}

@@ -235,7 +235,7 @@ func TestAStateThatCannotBeSavedRefusesChangesAndHealsByItself(t *testing.T) {
 	defer w.Close()
 	disk := &fullDisk{memory: w.mem}
 	w.State = disk
-	_, err := w.Add(t.Context(), api.AddRequest{Name: "a1", BaseType: "custom", Command: []string{"sleep"}})
+	_, err := w.Add(t.Context(), api.AddRequest{Name: "a1", BaseType: "custom", AgentSpec: api.AgentSpec{Command: []string{"sleep"}}})
 	require.NoError(t, err)
 	set := func(full bool) { disk.mu.Lock(); disk.full = full; disk.mu.Unlock() }
 	set(true)

@@ -29,7 +29,7 @@ func TestWorkThatIsOnlyThereIsNeverRemoved(t *testing.T) {
 			w.ExitTime = time.Millisecond
 		}
 		add := func() {
-			_, err := w.Add(ctx, api.AddRequest{Name: "a1", BaseType: "custom", Command: []string{"do"}, Ephemeral: true})
+			_, err := w.Add(ctx, api.AddRequest{Name: "a1", BaseType: "custom", AgentSpec: api.AgentSpec{Command: []string{"do"}}, Ephemeral: true})
 			require.NoError(rt, err)
 		}
 		// only reports whether the agent has work that is nowhere else.
@@ -134,7 +134,7 @@ func TestAnAgentIsFrozenBeforeItsCleanUp(t *testing.T) {
 	ctx := t.Context()
 	w := newWorld(t.TempDir())
 	defer func() { w.Close() }()
-	_, err := w.Add(ctx, api.AddRequest{Name: "a1", BaseType: "custom", Command: []string{"do"}, Ephemeral: true})
+	_, err := w.Add(ctx, api.AddRequest{Name: "a1", BaseType: "custom", AgentSpec: api.AgentSpec{Command: []string{"do"}}, Ephemeral: true})
 	require.NoError(t, err)
 	_, err = w.Run(ctx, "a1", api.RunRequest{Prompt: "work"})
 	require.NoError(t, err)

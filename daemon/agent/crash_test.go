@@ -61,7 +61,7 @@ func (w *world) next(t *testing.T) (*world, *Report) {
 // has lost nothing that was not saved, and can do the same change again.
 func TestAManagerThatDiesAtAnyStepIsHealed(t *testing.T) {
 	ctx := context.Background()
-	add := api.AddRequest{Name: "a1", BaseType: "custom", Command: []string{"sleep"}, Ports: []int{3000}}
+	add := api.AddRequest{Name: "a1", BaseType: "custom", AgentSpec: api.AgentSpec{Command: []string{"sleep"}}, Ports: []int{3000}}
 	for name, c := range map[string]struct {
 		before func(t *testing.T, w *world)
 		change func(w *world)
@@ -248,8 +248,8 @@ func TestWhatAStopKeepsAStartRestores(t *testing.T) {
 	ctx := context.Background()
 	w := newWorld(t.TempDir())
 	for i, r := range []api.AddRequest{
-		{Name: "a1", BaseType: "custom", Ports: []int{3000, 8080}, MemoryMB: 200, Branch: "topic/x", Command: []string{"a", "b"}},
-		{Name: "b1", BaseType: "custom"}, {Name: "c1", BaseType: "custom", Policy: &api.Policy{Read: []string{"**"}, Deny: []string{"secret/**"}}},
+		{Name: "a1", BaseType: "custom", Ports: []int{3000, 8080}, Branch: "topic/x", AgentSpec: api.AgentSpec{MemoryMB: 200, Command: []string{"a", "b"}}},
+		{Name: "b1", BaseType: "custom"}, {Name: "c1", BaseType: "custom", AgentSpec: api.AgentSpec{Policy: &api.Policy{Read: []string{"**"}, Deny: []string{"secret/**"}}}},
 	} {
 		_, err := w.Add(ctx, r)
 		require.NoError(t, err, i)

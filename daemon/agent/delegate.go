@@ -56,8 +56,7 @@ const maxRequestID = 128
 
 // workerOf makes the request for a worker.
 func (m *Manager) workerOf(ctx context.Context, parent string, req api.DelegateRequest) (api.AddRequest, *store.Worker, error) {
-	add := api.AddRequest{Workspace: req.Workspace, Branch: req.Branch, BaseType: req.BaseType, Role: req.Role, Command: req.Command,
-		MemoryMB: req.MemoryMB, Limits: req.Limits, Policy: req.Policy, Egress: req.Egress, HostPorts: req.HostPorts, Ephemeral: true, Force: req.Force}
+	add := api.AddRequest{Branch: req.Branch, BaseType: req.BaseType, AgentSpec: req.AgentSpec, Ephemeral: true}
 	switch {
 	case req.Type != "" && req.Type != api.WorkersDelegate:
 		return add, nil, api.Errorf(api.CodeBadRequest, "type = %q: must be %q", api.Shorten(req.Type, 32), api.WorkersDelegate)

@@ -86,7 +86,7 @@ func TestARestartDecidesAboutEachLostTaskOnce(t *testing.T) {
 func TestATaskDoesNotEndWhatRunsInAnotherVersionsShim(t *testing.T) {
 	w := newWorld(t.TempDir())
 	defer w.Close()
-	_, err := w.Add(t.Context(), api.AddRequest{Name: "a1", BaseType: "custom", Command: []string{"sh"}})
+	_, err := w.Add(t.Context(), api.AddRequest{Name: "a1", BaseType: "custom", AgentSpec: api.AgentSpec{Command: []string{"sh"}}})
 	require.NoError(t, err)
 	a, err := w.lookup("a1")
 	require.NoError(t, err)

@@ -113,7 +113,7 @@ func (fakeShims) Spec(string) (wire.Spec, bool) { return wire.Spec{}, true }
 func (fakeShims) Settings(a *Agent) wire.Settings {
 	return wire.Settings{Policy: a.Kept.Policy, MemoryBytes: int64(a.Kept.MemoryLimitMB) << 20, Pids: int64(a.Kept.Limits.Pids)}
 }
-func (fakeShims) Note(string, wire.Settings) error { return nil }
+func (fakeShims) Note(*Agent, wire.Settings) error { return nil }
 func (f fakeShims) RefreshHome(a *Agent) error {
 	return f.k.op("refresh home of "+a.Name(), func() {})
 }
@@ -482,7 +482,7 @@ func TestLifecycleModel(t *testing.T) {
 				if op == "add failing" {
 					w.k.fail = rapid.SampledFrom([]string{"ensure worktree", "ensure network", "ensure shim"}).Draw(t, "at")
 				}
-				a, err := w.Add(ctx, api.AddRequest{Name: n, BaseType: "custom", Command: []string{"sleep"}, Ports: []int{3000}})
+				a, err := w.Add(ctx, api.AddRequest{Name: n, BaseType: "custom", AgentSpec: api.AgentSpec{Command: []string{"sleep"}}, Ports: []int{3000}})
 				switch {
 				case there:
 					require.Equal(t, api.CodeAgentExists, api.CodeOf(err))
@@ -554,7 +554,7 @@ func TestLifecycleModel(t *testing.T) {
 func TestTasksAreLogged(t *testing.T) {
 	w := newWorld(t.TempDir())
 	defer w.Close()
-	_, err := w.Add(t.Context(), api.AddRequest{Name: "a1", BaseType: "custom", Command: []string{"echo"}})
+	_, err := w.Add(t.Context(), api.AddRequest{Name: "a1", BaseType: "custom", AgentSpec: api.AgentSpec{Command: []string{"echo"}}})
 	require.NoError(t, err)
 	before := time.Now().Add(-time.Second)
 	for i, p := range []string{"first", "second\nline"} {

@@ -61,7 +61,7 @@ func TestAPortThatCannotBeOpenedIsReplacedByAnother(t *testing.T) {
 			w.Manager.Ports = w.mem
 			var asked []int
 			w.Shims = brokenPorts{fakeShims{thing{w.k, "shim"}}, c.broken, &asked}
-			_, err := w.Add(t.Context(), api.AddRequest{Name: "a1", BaseType: "custom", Command: []string{"sleep"}})
+			_, err := w.Add(t.Context(), api.AddRequest{Name: "a1", BaseType: "custom", AgentSpec: api.AgentSpec{Command: []string{"sleep"}}})
 			require.NoError(t, err)
 			added, err := w.MapPort(t.Context(), api.PortRequest{Agent: "a1", Protocol: api.ProtoTCP, Internal: 8080})
 			require.Len(t, asked, c.tries)

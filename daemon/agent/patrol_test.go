@@ -19,7 +19,7 @@ func TestTheEndOfAnAgentIsNotThatOfTheNextOfItsName(t *testing.T) {
 	now := time.Now()
 	w.Now = func() time.Time { now = now.Add(time.Second); return now }
 	add := func() (time.Time, uint64) {
-		_, err := w.Add(t.Context(), api.AddRequest{Name: "a1", BaseType: "custom", Command: []string{"do"}})
+		_, err := w.Add(t.Context(), api.AddRequest{Name: "a1", BaseType: "custom", AgentSpec: api.AgentSpec{Command: []string{"do"}}})
 		require.NoError(t, err)
 		k := w.agent(t).Copy()
 		w.k.mu.Lock()
@@ -49,7 +49,7 @@ func TestWhatThePatrolStoppedIsStartedAgainOnlyIfItIsTheSame(t *testing.T) {
 	now := time.Now()
 	w.Now = func() time.Time { now = now.Add(time.Second); return now }
 	add := func() (time.Time, uint64) {
-		_, err := w.Add(ctx, api.AddRequest{Name: "a1", BaseType: "custom", Command: []string{"do"}})
+		_, err := w.Add(ctx, api.AddRequest{Name: "a1", BaseType: "custom", AgentSpec: api.AgentSpec{Command: []string{"do"}}})
 		require.NoError(t, err)
 		k := w.agent(t).Copy()
 		return k.CreatedAt, k.Generation

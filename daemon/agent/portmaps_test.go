@@ -59,7 +59,7 @@ func TestPortMapsHoldWhateverIsDone(t *testing.T) {
 		}
 		agentOf := func(k PortKey) *Agent { w.mu.Lock(); defer w.mu.Unlock(); return w.agents[k.Agent] }
 		for _, name := range []string{"alice", "bob"} {
-			_, err := w.Add(ctx, api.AddRequest{Name: name, BaseType: "custom", Command: []string{"sleep"}, Ports: []int{1}, UDPPorts: []int{1}})
+			_, err := w.Add(ctx, api.AddRequest{Name: name, BaseType: "custom", AgentSpec: api.AgentSpec{Command: []string{"sleep"}}, Ports: []int{1}, UDPPorts: []int{1}})
 			require.NoError(t, err)
 		}
 		t.Repeat(map[string]func(*rapid.T){

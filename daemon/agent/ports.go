@@ -88,9 +88,9 @@ type Shims interface {
 	// Spec returns the spec of the agent's shim, if it was started and its directory still exists.
 	Spec(agent string) (wire.Spec, bool)
 	// Settings returns the settings that an agent should have, its own and the configured ones.
-	// Note writes them into the spec of a running shim.
+	// Note writes them, and the agent's own variables, into the spec of a running shim.
 	Settings(a *Agent) wire.Settings
-	Note(agent string, s wire.Settings) error
+	Note(a *Agent, s wire.Settings) error
 	// RefreshHome brings the files of the owner's home that an agent has copies of up to date,
 	// before a program of the agent starts. The agent is up.
 	RefreshHome(a *Agent) error

@@ -16,7 +16,7 @@ func TestARaceDoesNothingToAnotherAgentOfTheName(t *testing.T) {
 	defer w.Close()
 	add := func(race string) {
 		t.Helper()
-		_, err := w.Add(t.Context(), api.AddRequest{Name: "r1-1", BaseType: "custom", Command: []string{"sh"}, Race: race})
+		_, err := w.Add(t.Context(), api.AddRequest{Name: "r1-1", BaseType: "custom", AgentSpec: api.AgentSpec{Command: []string{"sh"}}, Race: race})
 		require.NoError(t, err)
 	}
 	var ran []string
@@ -72,7 +72,7 @@ func TestWhatOneAgentBeganDoesNothingToAnotherOfItsName(t *testing.T) {
 	w.Now = func() time.Time { return at }
 	add := func() *Agent {
 		t.Helper()
-		_, err := w.Add(t.Context(), api.AddRequest{Name: "ann", BaseType: "custom", Command: []string{"sh"}, MemoryMB: 100})
+		_, err := w.Add(t.Context(), api.AddRequest{Name: "ann", BaseType: "custom", AgentSpec: api.AgentSpec{Command: []string{"sh"}, MemoryMB: 100}})
 		require.NoError(t, err)
 		a, err := w.lookup("ann")
 		require.NoError(t, err)

@@ -5,8 +5,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"polis/daemon/api"
@@ -29,11 +27,11 @@ func (m *Manager) Replay(ctx context.Context, id string, req api.ReplayRequest) 
 	if err := m.replayable(a, t); err != nil {
 		return api.Replay{}, err
 	}
-	pol := k.Policy
-	pol.Exclusive = nil // those stay the other agent's
 	no, name := false, cmp.Or(req.Name, m.freeName(t.Agent))
-	add := api.AddRequest{Name: name, BaseType: k.BaseType, Workspace: a.WS.Name, MemoryMB: k.MemoryLimitMB, Limits: k.Limits, Role: k.Role, Policy: &pol, Command: slices.Clone(k.Command),
-		AutoMerge: &no, RemoveAfter: &no, Leftovers: k.Leftovers, Egress: []string{"none"}, HostPorts: []uint16{}, Env: maps.Clone(k.Env), Cone: k.Sparse.Clone(), NoSparse: k.Sparse == nil, Base: t.Base, ReplayOf: t.ID, ReplayByOrder: req.ByOrder}
+	add := like(k, a.WS.Name, name)
+	add.AutoMerge, add.RemoveAfter = &no, &no
+	add.Egress, add.HostPorts = []string{"none"}, []uint16{}
+	add.Base, add.ReplayOf, add.ReplayByOrder = t.Base, t.ID, req.ByOrder
 	if _, err := m.Add(ctx, add); err != nil {
 		return api.Replay{}, err
 	}

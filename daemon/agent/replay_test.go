@@ -19,7 +19,7 @@ func TestOnlyTasksThatBeginAgainAsTheyDidAreReplayed(t *testing.T) {
 	w.SetConfig(c)
 	for _, name := range []string{"with", "without"} {
 		role := map[string]string{"with": "with"}[name]
-		_, err := w.Add(t.Context(), api.AddRequest{Name: name, BaseType: "custom", Role: role, Command: []string{"sh"}})
+		_, err := w.Add(t.Context(), api.AddRequest{Name: name, BaseType: "custom", AgentSpec: api.AgentSpec{Role: role, Command: []string{"sh"}}})
 		require.NoError(t, err)
 	}
 	good := api.Task{State: api.TaskEnded, Prompt: "do it", Base: "b", Time: time.Now()}
@@ -64,7 +64,7 @@ func TestAnAgentThatReplaysReachesNothing(t *testing.T) {
 	c.Models = map[string]config.Model{"m": {Kind: "anthropic"}}
 	c.Roles = map[string]config.Role{"with": {Gateway: config.Gateway{Models: []string{"m"}}, Network: config.NetworkRules{Egress: config.Egress{"open"}, HostPorts: []uint16{80}}}}
 	w.SetConfig(c)
-	_, err := w.Add(t.Context(), api.AddRequest{Name: "ann", BaseType: "custom", Role: "with", Command: []string{"sh"}, Egress: []string{"open"}, HostPorts: []uint16{81}})
+	_, err := w.Add(t.Context(), api.AddRequest{Name: "ann", BaseType: "custom", AgentSpec: api.AgentSpec{Role: "with", Command: []string{"sh"}, Egress: []string{"open"}, HostPorts: []uint16{81}}})
 	require.NoError(t, err)
 	a, err := w.lookup("ann")
 	require.NoError(t, err)

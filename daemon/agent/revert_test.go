@@ -12,7 +12,7 @@ import (
 func TestAMergeThatIsNotRecordedYetIsReverted(t *testing.T) {
 	w := newWorld(t.TempDir())
 	defer w.Close()
-	_, err := w.Add(t.Context(), api.AddRequest{Name: "a1", BaseType: "custom", Command: []string{"echo"}})
+	_, err := w.Add(t.Context(), api.AddRequest{Name: "a1", BaseType: "custom", AgentSpec: api.AgentSpec{Command: []string{"echo"}}})
 	require.NoError(t, err)
 	a, err := w.lookup("a1")
 	require.NoError(t, err)

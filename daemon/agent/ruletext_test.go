@@ -46,7 +46,7 @@ func TestRulesThatMeanOtherNamesThanTheySpell(t *testing.T) {
 			_, err := w.Add(t.Context(), api.AddRequest{Name: "a1", BaseType: "custom"})
 			require.NoError(t, err)
 			w.k.files = c.files
-			_, added := w.Add(t.Context(), api.AddRequest{Name: "a2", BaseType: "custom", Policy: &c.rules})
+			_, added := w.Add(t.Context(), api.AddRequest{Name: "a2", BaseType: "custom", AgentSpec: api.AgentSpec{Policy: &c.rules}})
 			_, set := w.Set(t.Context(), "a1", api.SetRequest{Policy: &c.rules})
 			if c.field == "" {
 				require.NoError(t, errors.Join(added, set))
@@ -65,10 +65,10 @@ func TestRuleOfARoleThatMeansOtherNames(t *testing.T) {
 	c := w.config()
 	c.Roles = map[string]config.Role{"web": {Policy: api.Policy{Write: []string{"app/[id]/**"}}}}
 	w.SetConfig(c)
-	_, err := w.Add(t.Context(), api.AddRequest{Name: "a1", BaseType: "custom", Role: "web"})
+	_, err := w.Add(t.Context(), api.AddRequest{Name: "a1", BaseType: "custom", AgentSpec: api.AgentSpec{Role: "web"}})
 	require.NoError(t, err, "there is no file of that name yet")
 	w.k.files = []string{"app/[id]/page.tsx"}
-	_, err = w.Add(t.Context(), api.AddRequest{Name: "a2", BaseType: "custom", Role: "web"})
+	_, err = w.Add(t.Context(), api.AddRequest{Name: "a2", BaseType: "custom", AgentSpec: api.AgentSpec{Role: "web"}})
 	refusedRule(t, err, "roles.web.write", "app/[id]/**", `app/\[id\]/**`)
 	_, err = w.Set(t.Context(), "a1", api.SetRequest{MemoryMB: 128})
 	require.NoError(t, err, "a change of something else does not look at rules that were accepted")
@@ -78,7 +78,7 @@ func TestRuleOfARoleThatMeansOtherNames(t *testing.T) {
 func TestWorkersRuleIsComparedWithWhatTheParentSees(t *testing.T) {
 	w := newWorld(t.TempDir())
 	defer w.Close()
-	_, err := w.Add(t.Context(), api.AddRequest{Name: "a1", BaseType: "custom", Policy: &api.Policy{Hide: []string{"hidden/"}}})
+	_, err := w.Add(t.Context(), api.AddRequest{Name: "a1", BaseType: "custom", AgentSpec: api.AgentSpec{Policy: &api.Policy{Hide: []string{"hidden/"}}}})
 	require.NoError(t, err)
 	sees := w.sight(&store.Worker{Parent: "a1"})
 	w.k.files = []string{"hidden/[k]", "app/[id]/page"}

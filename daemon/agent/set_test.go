@@ -26,7 +26,7 @@ func TestSettingsAreKeptAndReachTheLivingShim(t *testing.T) {
 	w := newWorld(t.TempDir())
 	defer w.Close()
 	ctx := t.Context()
-	_, err := w.Add(ctx, api.AddRequest{Name: "a1", BaseType: "custom", MemoryMB: 64, Policy: &api.Policy{Deny: []string{"a", "!b"}}})
+	_, err := w.Add(ctx, api.AddRequest{Name: "a1", BaseType: "custom", AgentSpec: api.AgentSpec{MemoryMB: 64, Policy: &api.Policy{Deny: []string{"a", "!b"}}}})
 	require.NoError(t, err)
 	no := false
 	res, err := w.Set(ctx, "a1", api.SetRequest{MemoryMB: 128, Limits: api.Limits{Pids: 40}, Policy: &api.Policy{Deny: []string{"a", "c"}}, AutoMerge: &no})
@@ -66,7 +66,7 @@ func TestResetRulesAreThoseOfTheRole(t *testing.T) {
 			api.Policy{Read: []string{"**"}, Write: []string{"docs/**"}, Deny: []string{".env", "z"}, Hide: more.Hide, Ask: more.Ask, Exclusive: more.Exclusive}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := w.Add(ctx, api.AddRequest{Name: "a1", BaseType: "custom", Role: tc.role})
+			_, err := w.Add(ctx, api.AddRequest{Name: "a1", BaseType: "custom", AgentSpec: api.AgentSpec{Role: tc.role}})
 			require.NoError(t, err)
 			defer func() {
 				_, err := w.Remove(ctx, "a1", true, false)
@@ -103,7 +103,7 @@ func clearedEmpty(p api.Policy) api.Policy {
 func TestWhatTheShimRefusesIsNotKept(t *testing.T) {
 	w := newWorld(t.TempDir())
 	defer w.Close()
-	_, err := w.Add(t.Context(), api.AddRequest{Name: "a1", BaseType: "custom", MemoryMB: 64})
+	_, err := w.Add(t.Context(), api.AddRequest{Name: "a1", BaseType: "custom", AgentSpec: api.AgentSpec{MemoryMB: 64}})
 	require.NoError(t, err)
 	w.k.fail = "set"
 	_, err = w.Set(t.Context(), "a1", api.SetRequest{MemoryMB: 128, Policy: &api.Policy{Deny: []string{"x"}}})
@@ -173,7 +173,7 @@ func TestEgressIsKeptAndReset(t *testing.T) {
 	w := newWorld(t.TempDir())
 	defer w.Close()
 	ctx := t.Context()
-	a, err := w.Add(ctx, api.AddRequest{Name: "a1", BaseType: "custom", MemoryMB: 64, Egress: []string{"X.org"}})
+	a, err := w.Add(ctx, api.AddRequest{Name: "a1", BaseType: "custom", AgentSpec: api.AgentSpec{MemoryMB: 64, Egress: []string{"X.org"}}})
 	require.NoError(t, err)
 	require.Equal(t, []string{"x.org"}, a.Egress)
 	res, err := w.Set(ctx, "a1", api.SetRequest{Egress: []string{"*.y.org", "192.0.2.1"}})
@@ -188,7 +188,7 @@ func TestEgressIsKeptAndReset(t *testing.T) {
 		_, err = w.Set(ctx, "a1", bad)
 		require.Equal(t, api.CodeBadRequest, api.CodeOf(err), "%v", bad)
 	}
-	_, err = w.Add(ctx, api.AddRequest{Name: "a2", BaseType: "custom", MemoryMB: 64, Egress: []string{"https://x.org"}})
+	_, err = w.Add(ctx, api.AddRequest{Name: "a2", BaseType: "custom", AgentSpec: api.AgentSpec{MemoryMB: 64, Egress: []string{"https://x.org"}}})
 	require.Equal(t, api.CodeBadRequest, api.CodeOf(err))
 }
 
@@ -202,7 +202,7 @@ func TestAShimOfBeforeHasItsGateOpened(t *testing.T) {
 		opened = append(opened, entries)
 		return nil
 	}
-	_, err := w.Add(t.Context(), api.AddRequest{Name: "a1", BaseType: "custom", MemoryMB: 64})
+	_, err := w.Add(t.Context(), api.AddRequest{Name: "a1", BaseType: "custom", AgentSpec: api.AgentSpec{MemoryMB: 64}})
 	require.NoError(t, err)
 	a, err := w.lookup("a1")
 	require.NoError(t, err)

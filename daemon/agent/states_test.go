@@ -47,7 +47,7 @@ func TestEveryOtherTransitionIsRefused(t *testing.T) {
 		w := newWorld(dir)
 		defer w.Close()
 		ctx := context.Background()
-		_, err := w.Add(ctx, api.AddRequest{Name: "a1", BaseType: "custom", Command: []string{"sleep"}})
+		_, err := w.Add(ctx, api.AddRequest{Name: "a1", BaseType: "custom", AgentSpec: api.AgentSpec{Command: []string{"sleep"}}})
 		require.NoError(rt, err)
 		a, err := w.lookup("a1")
 		require.NoError(rt, err)
@@ -128,7 +128,7 @@ func TestAStateThatCannotBeReachedIsNotEntered(t *testing.T) {
 func TestAnAgentThatIsBeingMadeIsRefusedAtOnce(t *testing.T) {
 	w := newWorld(t.TempDir())
 	defer w.Close()
-	a, err := w.reserve(t.Context(), api.AddRequest{Name: "a1", BaseType: "custom", Command: []string{"x"}}, nil)
+	a, err := w.reserve(t.Context(), api.AddRequest{Name: "a1", BaseType: "custom", AgentSpec: api.AgentSpec{Command: []string{"x"}}}, nil)
 	require.NoError(t, err)
 	defer a.op.Unlock()
 	_, err = w.Run(t.Context(), "a1", api.RunRequest{Prompt: "x"})
@@ -148,7 +148,7 @@ func TestBroadcastReachesEveryRunningAgent(t *testing.T) {
 		var running []string
 		for i := range rapid.IntRange(0, 4).Draw(rt, "agents") {
 			n := fmt.Sprintf("a%d", i)
-			_, err := w.Add(ctx, api.AddRequest{Name: n, BaseType: "custom", Command: []string{"cat"}})
+			_, err := w.Add(ctx, api.AddRequest{Name: n, BaseType: "custom", AgentSpec: api.AgentSpec{Command: []string{"cat"}}})
 			require.NoError(rt, err)
 			switch rapid.SampledFrom([]string{"idle", "running", "stopped"}).Draw(rt, n) {
 			case "running":
@@ -194,7 +194,7 @@ func TestATaskStartsItsAgentFirstAndIsLogged(t *testing.T) {
 		w := newWorld(dir)
 		defer w.Close()
 		ctx := context.Background()
-		_, err := w.Add(ctx, api.AddRequest{Name: "a1", BaseType: "custom", Command: []string{"do"}})
+		_, err := w.Add(ctx, api.AddRequest{Name: "a1", BaseType: "custom", AgentSpec: api.AgentSpec{Command: []string{"do"}}})
 		require.NoError(rt, err)
 		old, err := w.Tasks("a1")
 		require.NoError(rt, err)

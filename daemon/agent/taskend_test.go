@@ -18,7 +18,7 @@ import (
 // tasked is a world with an agent that works on a task.
 func tasked(t *testing.T, dir string) (*world, api.Task) {
 	w := newWorld(dir)
-	_, err := w.Add(t.Context(), api.AddRequest{Name: "a1", BaseType: "custom", Command: []string{"do"}})
+	_, err := w.Add(t.Context(), api.AddRequest{Name: "a1", BaseType: "custom", AgentSpec: api.AgentSpec{Command: []string{"do"}}})
 	require.NoError(t, err)
 	task, err := w.Run(t.Context(), "a1", api.RunRequest{Prompt: "work"})
 	require.NoError(t, err)
@@ -299,7 +299,7 @@ func TestAnExitOutlivesItsShim(t *testing.T) {
 // began ends as lost.
 func TestADaemonThatDiesWhileATaskBegins(t *testing.T) {
 	w := newWorld(t.TempDir())
-	_, err := w.Add(t.Context(), api.AddRequest{Name: "a1", BaseType: "custom", Command: []string{"do"}})
+	_, err := w.Add(t.Context(), api.AddRequest{Name: "a1", BaseType: "custom", AgentSpec: api.AgentSpec{Command: []string{"do"}}})
 	require.NoError(t, err)
 	w.Crash = func(at string) {
 		if at == "task:noted" {
@@ -412,7 +412,7 @@ func TestAMergedAgentReleasesItsLeases(t *testing.T) {
 // program, which ended at once, finds the end as well.
 func TestATaskThatEndsTwiceAtOnceIsCommittedOnce(t *testing.T) {
 	w := newWorld(t.TempDir())
-	_, err := w.Add(t.Context(), api.AddRequest{Name: "a1", BaseType: "custom", Command: []string{"true"}})
+	_, err := w.Add(t.Context(), api.AddRequest{Name: "a1", BaseType: "custom", AgentSpec: api.AgentSpec{Command: []string{"true"}}})
 	require.NoError(t, err)
 	given, err := w.Run(t.Context(), "a1", api.RunRequest{Prompt: "x", Commit: true})
 	require.NoError(t, err)

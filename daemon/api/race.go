@@ -1,6 +1,9 @@
 package api
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Bounds of a race.
 const (
@@ -35,6 +38,14 @@ type RaceRequest struct {
 	// Seconds bounds the tasks, CheckSeconds each check; 0: RaceTime, RaceCheckTime.
 	Seconds      int `json:"seconds,omitempty"`
 	CheckSeconds int `json:"check_seconds,omitempty"`
+}
+
+// Spec is what the request says of each agent.
+func (r RaceRequest) Spec() AgentSpec {
+	return AgentSpec{
+		Workspace: r.Workspace, Role: r.Role, Command: slices.Clone(r.Command), MemoryMB: r.MemoryMB,
+		Egress: slices.Clone(r.Egress), Force: r.Force,
+	}
 }
 
 // RaceState is how far a race is.

@@ -156,12 +156,30 @@ type Workspace struct {
 	Agents       int    `json:"agents"`
 }
 
+// AgentSpec is what every request for an agent can say of it. RaceRequest has some of it, for all agents of a race.
+type AgentSpec struct {
+	Workspace string   `json:"workspace,omitempty"`
+	Role      string   `json:"role,omitempty"`
+	Command   []string `json:"command,omitempty"`
+	Policy    *Policy  `json:"policy,omitempty"`
+	MemoryMB  int      `json:"memory_limit_mb,omitempty"`
+	Limits
+	// Egress is where its connections may go: ["open"], ["none"], or names and
+	// IPv4 networks; or "+NAME" and "-NAME", which change what is configured; none: as configured.
+	Egress []string `json:"egress,omitempty"`
+	// HostPorts are TCP ports of the host's 127.0.0.1 that it reaches at its own
+	// 127.0.0.1, 64 at most; left out: as configured, []: none.
+	HostPorts []uint16 `json:"host_ports,omitzero"`
+	// Force makes it also if the machine has no room for it.
+	Force bool `json:"force,omitempty"`
+}
+
 // AddRequest adds an agent.
 type AddRequest struct {
-	Name      string `json:"name"`
-	BaseType  string `json:"base_type"`
-	Workspace string `json:"workspace,omitempty"`
-	Branch    string `json:"branch,omitempty"`
+	Name     string `json:"name"`
+	BaseType string `json:"base_type"`
+	AgentSpec
+	Branch string `json:"branch,omitempty"`
 	// ReadOnly makes an agent that sees the files of a commit and changes none: it has no branch, and
 	// takes no lease. At is the commit, or a branch or tag that leads to it; empty: the newest one
 	// of the target.
@@ -174,15 +192,10 @@ type AddRequest struct {
 	NoSparse bool     `json:"no_sparse,omitempty"`
 	// WaitSetup waits until what the setup command of the workspace makes for the commit is there, or
 	// the command failed: then the agent starts without.
-	WaitSetup bool `json:"wait_setup,omitempty"`
-	MemoryMB  int  `json:"memory_limit_mb,omitempty"`
-	Limits
-	Role   string  `json:"role,omitempty"`
-	Policy *Policy `json:"policy,omitempty"`
-	Ports  []int   `json:"ports,omitempty"`
+	WaitSetup bool  `json:"wait_setup,omitempty"`
+	Ports     []int `json:"ports,omitempty"`
 	// UDPPorts are mapped as Ports are, for UDP.
-	UDPPorts []int    `json:"udp_ports,omitempty"`
-	Command  []string `json:"command,omitempty"`
+	UDPPorts []int `json:"udp_ports,omitempty"`
 	// AutoMerge reports whether tasks that end well are merged; nil: as configured.
 	AutoMerge *bool `json:"auto_merge,omitempty"`
 	// RemoveAfter removes the agent when its branch is merged; nil: as configured.
@@ -193,14 +206,6 @@ type AddRequest struct {
 	// Leftovers is what is done about processes that a command of the agent leaves running:
 	// "keep", "end" or "ask"; empty: as its role says.
 	Leftovers string `json:"leftovers,omitempty"`
-	// Force adds it also if the machine has no room for it.
-	Force bool `json:"force,omitempty"`
-	// Egress is where its connections may go: ["open"], ["none"], or names and
-	// IPv4 networks; or "+NAME" and "-NAME", which change what is configured; none: as configured.
-	Egress []string `json:"egress,omitempty"`
-	// HostPorts are TCP ports of the host's 127.0.0.1 that it reaches at its own
-	// 127.0.0.1, 64 at most; left out: as configured, []: none.
-	HostPorts []uint16 `json:"host_ports,omitzero"`
 	// Env are variables for the agent's programs, such as keys. No answer has them.
 	Env map[string]string `json:"env,omitempty"`
 	// Race and Base are the ID and the first commit of the race that the agent is for. Only polisd

@@ -8,29 +8,20 @@ type DelegateRequest struct {
 	// Type is "delegate", or left out. RequestID is the caller's own, and comes back.
 	Type      string `json:"type,omitempty"`
 	RequestID string `json:"requestId,omitempty"`
-	Workspace string `json:"workspace,omitempty"`
+	// AgentSpec: role and command as in AddRequest for a person's worker. The worker of an agent has its agent's role;
+	// policy, limits, egress and host ports narrow what its agent has; workspace and force are not for agents.
+	AgentSpec
 	// Branch is the worker's; one of an agent's worker must be new.
 	Branch string `json:"branch"`
 	Task   string `json:"task"`
-	// BaseType, Role and Command are as in AddRequest. The worker of an agent has its agent's
-	// base type and role.
-	BaseType string   `json:"base_type,omitempty"`
-	Role     string   `json:"role,omitempty"`
-	Command  []string `json:"command,omitempty"`
+	// BaseType is as in AddRequest. The worker of an agent has its agent's.
+	BaseType string `json:"base_type,omitempty"`
 	// Model and Commit are as in RunRequest.
 	Model  string `json:"model,omitempty"`
 	Commit bool   `json:"commit,omitempty"`
-	// Policy, limits, Egress and HostPorts narrow what the worker of an agent has.
-	Policy   *Policy `json:"policy,omitempty"`
-	MemoryMB int     `json:"memory_limit_mb,omitempty"`
-	Limits
-	Egress    []string `json:"egress,omitempty"`
-	HostPorts []uint16 `json:"host_ports,omitzero"`
 	// Merge puts the branch of an agent's worker in the merge queue when the task has ended well,
 	// as its agent's own would be; without it the agent merges it into its own branch.
 	Merge bool `json:"merge,omitempty"`
-	// Force makes it also if the machine has no room for it; not for agents.
-	Force bool `json:"force,omitempty"`
 }
 
 // WorkerState is where a worker is in its life.

@@ -62,13 +62,14 @@ func (s *Shims) prepare(a *agent.Agent, dir string) error {
 // Settings returns the part of an agent's spec that can change while the agent runs.
 func (s *Shims) Settings(a *agent.Agent) wire.Settings { return s.env.Settings(a) }
 
-// Note writes the settings that a running shim has accepted into its spec.
-func (s *Shims) Note(name string, v wire.Settings) error {
+// Note writes the settings that a running shim has accepted, and the agent's own variables, into its spec.
+func (s *Shims) Note(a *agent.Agent, v wire.Settings) error {
+	name := a.Name()
 	sp, ok := s.Spec(name)
 	if !ok {
 		return nil // without a spec nothing is out of date
 	}
-	sp.Set(v)
+	sp.Settings, sp.OwnEnv = v, a.Copy().Env
 	if err := store.WriteSummed(s.Run.AgentSpec(name), sp); err != nil {
 		return fmt.Errorf("note the settings of agent %s: %w", name, err)
 	}

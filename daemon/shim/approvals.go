@@ -34,7 +34,7 @@ func (s *Shim) openApprovals() error {
 		return err
 	}
 	s.toolNames = names
-	rules, err := s.compileTools(s.Spec.Settings())
+	rules, err := s.compileTools(s.Spec.Settings)
 	if err != nil {
 		return err
 	}

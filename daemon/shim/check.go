@@ -79,7 +79,7 @@ func check(ctx context.Context, spec wire.Spec, log *slog.Logger) (res wire.Chec
 		ID: sandboxID(spec), StateDir: stateDir(spec), RootfsDir: rootfsDir(spec),
 		UID: spec.UID, GID: spec.GID, User: spec.User, Home: spec.Home, HomeDir: spec.HomeDir, HomeOpen: o.home, ScratchDir: scratchOf(spec, o), ScratchOpen: o.scratch,
 		Mounts: o.mounts, Workdir: spec.ProjectPath, Hostname: hostname, Env: append(env, spec.Env...), NetNS: spec.NetNS, ResolvConf: resolv,
-		CgroupPath: spec.CgroupPath, Limits: sandboxLimits(limitsOf(spec.Settings())),
+		CgroupPath: spec.CgroupPath, Limits: sandboxLimits(limitsOf(spec.Settings)),
 		InitBinary: self, Log: log,
 		UserNamespaces: spec.UserNamespaces, Shared: sharedWith(spec),
 	})
@@ -87,7 +87,7 @@ func check(ctx context.Context, spec wire.Spec, log *slog.Logger) (res wire.Chec
 		return res, err
 	}
 	defer undo(box.Destroy)
-	if err := setWeights(ctx, spec, limitsOf(spec.Settings())); err != nil {
+	if err := setWeights(ctx, spec, limitsOf(spec.Settings)); err != nil {
 		return res, err
 	}
 	if _, err := sd.SdNotify(false, sd.SdNotifyReady+"\nSTATUS=running a "+hostname+" command"); err != nil {

@@ -24,7 +24,7 @@ func TestWhatAModelLearnsOfPolis(t *testing.T) {
 	require.NotContains(t, text, "Services")
 	require.Contains(t, contextText(sp, wire.Settings{Vars: []string{"A=1", "POLIS_SERVICE_NPM=http://npm.polis.internal:11717"}}), "$POLIS_SERVICE_NPM (http://npm.polis.internal:11717).")
 
-	text = contextText(wire.Spec{Agent: "a", ProjectPath: "/p", Policy: api.Policy{Temp: true}}, wire.Settings{Egress: []string{"open"}})
+	text = contextText(wire.Spec{Agent: "a", ProjectPath: "/p", Settings: wire.Settings{Policy: api.Policy{Temp: true}}}, wire.Settings{Egress: []string{"open"}})
 	require.Contains(t, text, "everything that no rule withholds")
 	require.Contains(t, text, "$TMPDIR")
 	require.NotContains(t, text, "branch")

@@ -65,7 +65,7 @@ func reach(v wire.Settings) (e netbridge.Egress, err error) {
 
 // openEgress opens the agent's gate according to its settings.
 func (s *Shim) openEgress(addr netip.Addr) error {
-	e, err := reach(s.Spec.Settings())
+	e, err := reach(s.Spec.Settings)
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ func (s *Shim) openGitHooks() error {
 
 func (s *Shim) readGitHooks() (files []githooks.File, err error) {
 	sp := s.Spec
-	_, rules, err := filtered.Reading(s.rules(sp.Settings()), sp.TempNames)
+	_, rules, err := filtered.Reading(s.rules(sp.Settings), sp.TempNames)
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,7 @@ import (
 // agent listens on the host's ports. No listener is watched, as the agent's cannot be
 // distinguished from others.
 func (s *Shim) openHostNetwork() error {
-	if err := openOnly(s.Spec.Settings()); err != nil {
+	if err := openOnly(s.Spec.Settings); err != nil {
 		return err
 	}
 	s.ports = newPorts(s.Spec.Agent, nil, netip.Addr{}, s.Log)

@@ -52,7 +52,7 @@ func (s *Shim) openInside() error {
 	s.onClose("files of the sandbox", func(ctx context.Context) error { return fdtree.RemoveAll(ctx, dir) })
 	in := &insideAPI{dir: dir, dirty: make(chan struct{}, 1), writes: rate.NewLimiter(rate.Every(whyPause), whyBurst), locks: make(chan struct{}, 1), remotes: make(chan struct{}, maxRemotes), workers: make(chan struct{}, maxWorkerCalls), objects: make(chan struct{}, 2), said: make(chan struct{}, maxSaidCalls), timeline: newTimelineLimits()}
 	s.inside = in
-	if err := s.writePolicy(s.rules(s.Spec.Settings())); err != nil {
+	if err := s.writePolicy(s.rules(s.Spec.Settings)); err != nil {
 		return err
 	}
 	for name, text := range map[string]string{"why": "nothing was refused yet\n", "why.json": "[]\n",

@@ -59,7 +59,7 @@ func shimOf(t *testing.T, dir string) *Shim {
 	require.NoError(t, err)
 	s := &Shim{Log: slog.New(slog.DiscardHandler), Spec: wire.Spec{Agent: "alice", Workspace: "ws", RunDir: t.TempDir(), UID: ann, GID: ann, State: state, Project: r, ProjectPath: r.Path, Git: true,
 		Tree: state + "/worktrees/alice", Mountpoint: state + "/worktrees/alice", BareRepo: state + "/bare-repo.git", PrivateGit: state + "/private/alice",
-		HomeDir: state + "/homes/alice", Scratch: state + "/scratch/alice", LogDir: state + "/logs/alice", Policy: api.Policy{Temp: true}}}
+		HomeDir: state + "/homes/alice", Scratch: state + "/scratch/alice", LogDir: state + "/logs/alice", Settings: wire.Settings{Policy: api.Policy{Temp: true}}}}
 	return s
 }
 

@@ -28,7 +28,7 @@ func (s *Shim) sandboxConfig(self string, o *sources) sandbox.Config {
 		ID: sandboxID(sp), StateDir: stateDir(sp), RootfsDir: rootfsDir(sp),
 		UID: sp.UID, GID: sp.GID, User: sp.User, Home: sp.Home, HomeDir: sp.HomeDir, HomeOpen: o.home, ScratchDir: scratchOf(sp, o), ScratchOpen: o.scratch, RunDir: s.insideDir(),
 		Mounts: o.mounts, Workdir: sp.ProjectPath, FullName: sp.FullName, Hostname: sp.Agent, Domain: api.Domain, ResolvConf: resolver(sp), NetNS: sp.NetNS, Env: s.searchPath(),
-		CgroupPath: sp.CgroupPath, Limits: sandboxLimits(limitsOf(sp.Settings())),
+		CgroupPath: sp.CgroupPath, Limits: sandboxLimits(limitsOf(sp.Settings)),
 		InitBinary: self, Log: s.Log,
 		UserNamespaces: sp.UserNamespaces, ReportDenied: true, Shared: sharedWith(sp),
 	}
@@ -59,7 +59,7 @@ func (s *Shim) openSandbox(ctx context.Context) error {
 	}
 	s.sandbox = box
 	s.onClose("sandbox", func(ctx context.Context) error { return box.Destroy(ctx) })
-	if err := setWeights(ctx, s.Spec, limitsOf(s.Spec.Settings())); err != nil {
+	if err := setWeights(ctx, s.Spec, limitsOf(s.Spec.Settings)); err != nil {
 		return api.Errorf(api.CodeCgroupFailed, "weigh the agent: %w", err)
 	}
 	return nil

@@ -23,7 +23,7 @@ type live struct {
 }
 
 func newLive(sp *wire.Spec) live {
-	return live{settings: sp.Settings(), changing: make(chan struct{}, 1)}
+	return live{settings: sp.Settings, changing: make(chan struct{}, 1)}
 }
 
 // settings returns the present settings.

@@ -37,7 +37,7 @@ func openSetupNetwork(ctx context.Context, spec wire.Spec, log *slog.Logger) (n 
 		return n, nil
 	}
 	if sharedWith(spec).Network {
-		return n, openOnly(spec.Settings())
+		return n, openOnly(spec.Settings)
 	}
 	defer func() {
 		if err != nil {
@@ -51,7 +51,7 @@ func openSetupNetwork(ctx context.Context, spec wire.Spec, log *slog.Logger) (n 
 	if err != nil {
 		return n, fmt.Errorf("address %q: %w", spec.Address, err)
 	}
-	e, err := reach(spec.Settings())
+	e, err := reach(spec.Settings)
 	if err != nil {
 		return n, err
 	}

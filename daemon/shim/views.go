@@ -114,7 +114,7 @@ func (s *Shim) openViews(ctx context.Context) error {
 
 func (s *Shim) openTree(ctx context.Context, v *views, root *os.File) error {
 	sp := s.Spec
-	set, err := compile(s.rules(sp.Settings()), sp.TempNames)
+	set, err := compile(s.rules(sp.Settings), sp.TempNames)
 	if err != nil {
 		return fmt.Errorf("policy: %w", err)
 	}

@@ -163,7 +163,7 @@ func (b *Builder) Spec(a *agent.Agent, dir string) wire.Spec {
 	}
 	spec.Path, spec.UserNamespaces, spec.NoRing = c.Sandbox.Path, c.Sandbox.UserNamespaces, !c.Sandbox.FuseIOUring
 	spec.ToolNames, spec.Context = a.Type.Tools, a.Type.Context
-	spec.Set(b.Settings(a))
+	spec.Settings = b.Settings(a)
 	if !spec.Tools.Empty() {
 		spec.Hook = hookOf(a.Type)
 	}

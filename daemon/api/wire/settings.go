@@ -4,7 +4,7 @@ import "polis/daemon/api"
 
 // Settings are what can be changed while an agent runs: POST /v1/settings, since version 3. A
 // request has all of them, not a difference, so that it can be repeated; unchanged ones have no
-// effect.
+// effect. They are part of the Spec, too.
 type Settings struct {
 	Role   string     `json:"role,omitempty"`
 	Policy api.Policy `json:"policy"`
@@ -14,10 +14,13 @@ type Settings struct {
 	MemoryBytes int64 `json:"memory_bytes"`
 	Pids        int64 `json:"pids"`
 	CPUWeight   int64 `json:"cpu_weight"`
-	CPUPercent  int64 `json:"cpu_percent,omitempty"`
+	CPUPercent  int64 `json:"cpu_percent,omitempty"` // 100 is one processor; 0: no limit
 	IOWeight    int64 `json:"io_weight,omitempty"`
-	DiskBytes   int64 `json:"disk_bytes,omitempty"`
-	DiskFiles   int64 `json:"disk_files,omitempty"`
+	// DiskBytes bounds what the agent has on the disk, DiskFiles its files and
+	// directories; 0: no bound.
+	DiskBytes int64 `json:"disk_bytes,omitempty"`
+	DiskFiles int64 `json:"disk_files,omitempty"`
+	// Connections bounds those to the outside that there are at a time; 0: no bound.
 	Connections int64 `json:"connections,omitempty"`
 	// Egress and Private are where connections may go (package egress). Since
 	// version 6.
@@ -58,17 +61,3 @@ const EgressVersion = 6
 
 // SettingsVersion is the first version whose shims take Settings.
 const SettingsVersion = 3
-
-// Settings returns the part of the spec that can be changed.
-func (s *Spec) Settings() Settings {
-	return Settings{Role: s.Role, Policy: s.Policy, Record: s.Record, MemoryBytes: s.MemoryBytes, Pids: s.Pids, CPUWeight: s.CPUWeight, CPUPercent: s.CPUPercent, IOWeight: s.IOWeight,
-		Egress: s.Egress, Private: s.Private, DiskBytes: s.DiskBytes, DiskFiles: s.DiskFiles, Connections: s.Connections, HostPorts: s.HostPorts, Vars: s.Vars, Tools: s.Tools, Remembered: s.Remembered, MemoryAsk: s.MemoryAsk, Breakers: s.Breakers}
-}
-
-// Set replaces it.
-func (s *Spec) Set(v Settings) {
-	s.Role, s.Policy, s.MemoryBytes, s.Pids, s.CPUWeight, s.CPUPercent, s.IOWeight = v.Role, v.Policy, v.MemoryBytes, v.Pids, v.CPUWeight, v.CPUPercent, v.IOWeight
-	s.Egress, s.Private, s.DiskBytes, s.DiskFiles, s.Connections = v.Egress, v.Private, v.DiskBytes, v.DiskFiles, v.Connections
-	s.HostPorts, s.Vars, s.Tools, s.Remembered, s.Breakers = v.HostPorts, v.Vars, v.Tools, v.Remembered, v.Breakers
-	s.MemoryAsk, s.Record = v.MemoryAsk, v.Record
-}

@@ -3,7 +3,6 @@ package wire
 import (
 	"time"
 
-	"polis/daemon/api"
 	"polis/daemon/api/setting"
 	"polis/internal/pinned"
 )
@@ -94,9 +93,9 @@ type Spec struct {
 	// Shared is what the view shows beside the agent's files; nil for nothing.
 	Shared *Shared `json:"shared,omitempty"`
 
-	Policy api.Policy `json:"policy"`
-	// Record is as in Settings.
-	Record      bool               `json:"record,omitempty"`
+	// Settings are those of the start, until polisd changes them: their keys are keys of the spec. Vars come after Env.
+	Settings
+
 	LocksExempt []string           `json:"locks_exempt,omitempty"`
 	Wait        setting.Duration   `json:"wait"`
 	Hold        setting.Hold       `json:"hold"`
@@ -111,8 +110,6 @@ type Spec struct {
 	TempFiles bool            `json:"temp_files,omitempty"`
 	Mounts    []setting.Mount `json:"mounts,omitempty"`
 	Env       []string        `json:"env,omitempty"`
-	// Vars come after Env, and can be changed.
-	Vars []string `json:"vars,omitempty"`
 	// Context is the file that the agent's program reads for its model (config.BaseType).
 	Context string `json:"context,omitempty"`
 	// Hook names the program (package hook) that must ask before it uses a tool, "" for none.
@@ -122,13 +119,6 @@ type Spec struct {
 	SaidHook string `json:"said_hook,omitempty"`
 	// ToolNames are the names that the agent's program has for its tools (approval.ReadNames).
 	ToolNames map[string][]string `json:"tool_names,omitempty"`
-	// Tools and Remembered are as in Settings.
-	Tools      api.ToolRules      `json:"tools,omitzero"`
-	Remembered []api.ApprovalRule `json:"remembered,omitempty"`
-	// MemoryAsk is as in Settings.
-	MemoryAsk *MemoryAsk `json:"memory_ask,omitempty"`
-	// Breakers are as in Settings.
-	Breakers api.Breakers `json:"breakers,omitzero"`
 	// OwnEnv is the part of Vars that is the agent's own. Only polisd uses it.
 	OwnEnv  map[string]string `json:"own_env,omitempty"`
 	Command []string          `json:"command,omitempty"`
@@ -136,36 +126,20 @@ type Spec struct {
 	Address string            `json:"address"`
 	// NetTable and NetLink are where the agent's gate is (netbridge.Gate), empty
 	// if its network has none.
-	NetTable string   `json:"net_table,omitempty"`
-	NetLink  string   `json:"net_link,omitempty"`
-	Egress   []string `json:"egress,omitempty"`
-	Private  []string `json:"private,omitempty"`
-	// HostPorts are as in Settings.
-	HostPorts []uint16 `json:"host_ports,omitempty"`
+	NetTable string `json:"net_table,omitempty"`
+	NetLink  string `json:"net_link,omitempty"`
 	// ResolvConf names the resolvers to ask; "": the host\'s.
-	ResolvConf  string `json:"resolv_conf,omitempty"`
-	CgroupPath  string `json:"cgroup_path"`
-	Delegated   bool   `json:"delegated,omitempty"`
-	MemoryBytes int64  `json:"memory_bytes"`
-	Pids        int64  `json:"pids"`
-	CPUWeight   int64  `json:"cpu_weight"`
-	CPUPercent  int64  `json:"cpu_percent,omitempty"` // 100 is one processor; 0: no limit
-	IOWeight    int64  `json:"io_weight,omitempty"`
-	// DiskBytes bounds what the agent has on the disk, DiskFiles its files and
-	// directories; 0: no bound.
-	DiskBytes int64 `json:"disk_bytes,omitempty"`
-	DiskFiles int64 `json:"disk_files,omitempty"`
-	// Connections bounds those to the outside that there are at a time; 0: no bound.
-	Connections int64            `json:"connections,omitempty"`
-	SocketGID   int              `json:"socket_gid"`
-	StopGrace   setting.Duration `json:"stop_grace"`
-	LogBytes    int64            `json:"log_bytes"`
-	Ports       []PortSpec       `json:"ports,omitempty"`
-	Created     time.Time        `json:"created"`
-	// BaseType, Role and Command are not used by the shim. They describe the agent if polisd's
+	ResolvConf string           `json:"resolv_conf,omitempty"`
+	CgroupPath string           `json:"cgroup_path"`
+	Delegated  bool             `json:"delegated,omitempty"`
+	SocketGID  int              `json:"socket_gid"`
+	StopGrace  setting.Duration `json:"stop_grace"`
+	LogBytes   int64            `json:"log_bytes"`
+	Ports      []PortSpec       `json:"ports,omitempty"`
+	Created    time.Time        `json:"created"`
+	// BaseType and Command are not used by the shim. They describe the agent if polisd's
 	// state is lost.
 	BaseType string `json:"base_type,omitempty"`
-	Role     string `json:"role,omitempty"`
 	// Worker: the agent was made by delegating a task. Parent is the agent that delegated it. Only
 	// polisd uses both.
 	Worker     bool   `json:"worker,omitempty"`
