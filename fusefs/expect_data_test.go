@@ -223,7 +223,7 @@ func textBusy(s *site) {
 	s.ok(s.a, call{Op: "close"})
 	require.Eventually(s, func() bool { // a view learns of the close afterwards
 		return s.get(s.b, start) == "ok"
-	}, 5*time.Second, time.Millisecond)
+	}, 30*time.Second, time.Millisecond)
 	require.Equal(s, "ETXTBSY", s.get(s.a, call{Op: "open", P: "prog", Flags: unix.O_RDWR}))
 	require.Equal(s, "ETXTBSY", s.get(s.a, call{Op: "truncate", P: "prog"}))
 	require.NoError(s, os.Remove(s.at("prog")))
