@@ -414,7 +414,7 @@ func (w *watcher) read() {
 // expect waits for an event; what comes before it is passed over.
 func (w *watcher) expect(t testing.TB, want string) {
 	t.Helper()
-	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
 		w.read()
 		if i := slices.Index(w.seen, want); i >= 0 {
 			w.seen = w.seen[i+1:]
