@@ -11,8 +11,8 @@ import (
 	"polis/daemon/api"
 )
 
-// TestATaskCanBeGivenAsSoonAsTheLastHasEnded: whoever knows that a task has ended, from its record, its event or a
-// run that waited, gives the next one and is not refused.
+// TestATaskCanBeGivenAsSoonAsTheLastHasEnded: a caller that knows that a task has ended, from its record or
+// a run that waited, gives the next one and is not refused.
 func TestATaskCanBeGivenAsSoonAsTheLastHasEnded(t *testing.T) {
 	d := startDaemon(t, options{})
 	d.up()
