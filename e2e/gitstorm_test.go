@@ -137,7 +137,7 @@ func TestKilledGitHarmsNoAgent(t *testing.T) {
 	d := startDaemon(t, options{config: "[locks]\nhold = \"close\"\n"})
 	d.up()
 	agents, commits := storm()
-	pause, patience := 800, 120 // the most milliseconds between two kills, and the seconds in total
+	pause, patience := 800, 300 // the most milliseconds between two kills, and the seconds in total
 	if agents == 10 {
 		pause, patience = 150, 400
 	}

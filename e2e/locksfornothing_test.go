@@ -39,7 +39,7 @@ func TestAChangeOfNothingLocksNothing(t *testing.T) {
 				"mapped":                 `python3 -c 'import mmap; f = open("main.txt", "r+"); m = mmap.mmap(f.fileno(), 0); f.close(); m.close()'`,
 			} {
 				d.sh("alice", script)
-				require.Eventually(t, func() bool { return len(held()) == 0 }, 5*time.Second, 10*time.Millisecond, "%s: %v", what, held())
+				require.Eventually(t, func() bool { return len(held()) == 0 }, 30*time.Second, 10*time.Millisecond, "%s: %v", what, held())
 				d.sh("bob", "echo bob >> main.txt")
 				require.Equal(t, []string{"bob main.txt"}, held(), what)
 				r := d.exec("alice", "sh", "-c", "echo alice >> main.txt")

@@ -2,6 +2,7 @@ package fusefs
 
 import (
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -23,6 +24,11 @@ func TestWatchersSeeANameMadeThatAProgramHasFoundAlready(t *testing.T) {
 	for _, name := range []string{"new", "second", "link", "replaced"} {
 		lstat(t, v.in("d/"+name))
 	}
+	want := []string{"CREATE link", "CREATE new", "MODIFY new", "CREATE replaced", "MODIFY replaced", "CLOSE_WRITE replaced", "CREATE second", "MODIFY second"}
+	// What was read a while after it was written is remembered: then the kernel still knows the old file there.
+	if lstat(t, v.in("d/replaced")).Size == int64(len("old")) {
+		want = slices.Insert(want, 3, "DELETE replaced")
+	}
 	open, err := os.OpenFile(v.in("d/new"), os.O_RDWR|os.O_APPEND, 0)
 	require.NoError(t, err)
 	defer open.Close()
@@ -30,8 +36,7 @@ func TestWatchersSeeANameMadeThatAProgramHasFoundAlready(t *testing.T) {
 
 	v.shown(t, Change{Path: "d/link", Is: symlink}, Change{Path: "d/new", Is: regular, Content: true}, Change{Path: "d/second", Is: regular, Content: true},
 		Change{Path: "d/replaced", Was: regular, Is: regular, Replaced: true, Content: true})
-	require.Equal(t, []string{"CREATE link", "CREATE new", "MODIFY new", "CREATE replaced", "MODIFY replaced", "CLOSE_WRITE replaced",
-		"CREATE second", "MODIFY second"}, w.events(), "no CLOSE_WRITE of what a program has open for writing")
+	require.Equal(t, want, w.events(), "no CLOSE_WRITE of what a program has open for writing")
 	_, err = open.WriteString(" and more")
 	require.NoError(t, err)
 	require.Equal(t, "new and more", content(t, v.in("d/second")))

@@ -223,7 +223,7 @@ func textBusy(s *site) {
 	s.ok(s.a, call{Op: "close"})
 	require.Eventually(s, func() bool { // a view learns of the close afterwards
 		return s.get(s.b, start) == "ok"
-	}, 5*time.Second, time.Millisecond)
+	}, 30*time.Second, time.Millisecond)
 	require.Equal(s, "ETXTBSY", s.get(s.a, call{Op: "open", P: "prog", Flags: unix.O_RDWR}))
 	require.Equal(s, "ETXTBSY", s.get(s.a, call{Op: "truncate", P: "prog"}))
 	require.NoError(s, os.Remove(s.at("prog")))
@@ -414,7 +414,7 @@ func (w *watcher) read() {
 // expect waits for an event; what comes before it is passed over.
 func (w *watcher) expect(t testing.TB, want string) {
 	t.Helper()
-	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
 		w.read()
 		if i := slices.Index(w.seen, want); i >= 0 {
 			w.seen = w.seen[i+1:]

@@ -33,7 +33,7 @@ func TestUseIsOfALeaseThatIsHeld(t *testing.T) {
 		defer tk.Done()
 		require.Nil(t, bob.Use("f", "open-write"), "a lease to read does not do")
 		return true
-	}, 5*time.Second, time.Millisecond)
+	}, 30*time.Second, time.Millisecond)
 }
 
 // What an agent has already costs no allocation.

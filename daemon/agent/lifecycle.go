@@ -167,12 +167,23 @@ func (m *Manager) runMain(ctx context.Context, a *Agent, known *wire.Status, req
 	}
 	m.setStatus(a, api.StatusRunning, "")
 	// The end of the command may have been processed before its state was recorded.
-	if st, err := sh.Status(ctx); err == nil {
+	began := func(st wire.Status) {
 		m.sinceOf(a, st)
 		if !st.Running {
 			m.ended(a, st)
 		}
 	}
+	if st, err := sh.Status(ctx); err == nil {
+		began(st)
+		return nil
+	}
+	m.wg.Go(func() {
+		sh := m.Shims.Dial(a.Name())
+		defer sh.Close()
+		if st, ok := m.stateOf(m.ctx, sh, a); ok {
+			began(st)
+		}
+	})
 	return nil
 }
 
@@ -186,8 +197,9 @@ func (m *Manager) ended(a *Agent, st wire.Status) {
 	}
 	publish := func() {}
 	if m.works(a, st.Task) {
-		publish = m.finishTask(a, end)
+		publish = m.finishTask(a, end, true)
 	}
+	m.markExited(a, st.Task)
 	m.lateReport(a, st)
 	status, reason := api.StatusIdle, ""
 	switch {

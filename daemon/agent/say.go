@@ -40,7 +40,7 @@ func (m *Manager) Say(ctx context.Context, by, name string, req api.SayRequest) 
 	m.mu.Lock()
 	running, in := a.Kept.Status == api.StatusRunning, a.Kept.InTask
 	m.mu.Unlock()
-	if running && !in && m.isExiting(a, "") == nil {
+	if over, _ := m.isExiting(a, ""); running && !in && over == nil {
 		said.Way = api.SayTyped
 		return m.sayTyped(ctx, a, req.Text, said)
 	}

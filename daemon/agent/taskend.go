@@ -26,12 +26,9 @@ func (m *Manager) exitOf(st wire.Status) task.End {
 
 // doneEvent ends the task of an agent that reports that it is done.
 func (m *Manager) doneEvent(ctx context.Context, sh Shim, a *Agent) {
-	st, err := sh.Status(ctx)
-	if err != nil {
-		m.Log.Warn("results not read from the shim", "agent", a.Name(), "err", err)
-		return
+	if st, ok := m.stateOf(ctx, sh, a); ok {
+		m.saidDone(a, st)
 	}
-	m.saidDone(a, st)
 }
 
 // saidDone ends the task if the agent has reported that it is done.
@@ -138,10 +135,11 @@ func (m *Manager) lateReport(a *Agent, st wire.Status) {
 // counts. For an end that is recorded already it only repeats the later steps, which is how a
 // daemon finishes what the last one could not. A branch whose task ended well is put in the merge
 // queue; another stays for a user.
-func (m *Manager) endTask(a *Agent, e task.End) { m.finishTask(a, e)() }
+func (m *Manager) endTask(a *Agent, e task.End) { m.finishTask(a, e, false)() }
 
-// finishTask is endTask without the event of the end, which publish emits.
-func (m *Manager) finishTask(a *Agent, e task.End) (publish func()) {
+// finishTask is endTask without the event of the end, which publish emits. exited is that the task's
+// program has exited.
+func (m *Manager) finishTask(a *Agent, e task.End, exited bool) (publish func()) {
 	nothing := func() {}
 	now := func() (in bool, id string) {
 		m.mu.Lock()
@@ -155,7 +153,7 @@ func (m *Manager) finishTask(a *Agent, e task.End) (publish func()) {
 	if still, same := now(); !in || !still || same != id {
 		return nothing
 	}
-	m.markExiting(a, id)
+	m.markExiting(a, id, exited)
 	if e.At.IsZero() {
 		e.At = m.Now().UTC()
 	}

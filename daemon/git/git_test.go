@@ -58,7 +58,7 @@ func TestEndedContextKillsTheGroup(t *testing.T) {
 	require.Eventually(t, func() bool {
 		stat, err := os.ReadFile("/proc/" + strings.TrimSpace(string(pid)) + "/stat")
 		return errors.Is(err, os.ErrNotExist) || strings.Contains(string(stat), ") Z ")
-	}, 5*time.Second, 10*time.Millisecond)
+	}, 30*time.Second, 10*time.Millisecond)
 }
 
 func TestOutputIsBounded(t *testing.T) {

@@ -79,7 +79,7 @@ func TestTheHoldersOfASocketAreFound(t *testing.T) {
 	tr.Guest(guest, false)
 	require.Equal(t, Holders{Guests: true}, of(0))
 	require.NoError(t, syscall.Kill(-guest, syscall.SIGKILL))
-	require.Eventually(t, func() bool { return of(0) == Holders{} }, 5*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return of(0) == Holders{} }, 30*time.Second, 10*time.Millisecond)
 
 	time.Sleep(50 * time.Millisecond) // the kernel counts start times in hundredths
 	since, err := Now()

@@ -22,7 +22,7 @@ func (f *family) tree() (head, child int) {
 			child, err = strconv.Atoi(strings.TrimSpace(string(b)))
 		}
 		return err == nil
-	}, 5*time.Second, time.Millisecond)
+	}, 30*time.Second, time.Millisecond)
 	return head, child
 }
 
@@ -78,7 +78,7 @@ func TestASessionOfAPersonOutlivesItsCommand(t *testing.T) {
 	guest, child := f.tree()
 	tr.Guest(guest, false)
 	require.NoError(t, syscall.Kill(guest, syscall.SIGKILL))
-	require.Eventually(t, func() bool { p, ok := readProcess("/proc", child); return ok && p.parent != guest }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { p, ok := readProcess("/proc", child); return ok && p.parent != guest }, 30*time.Second, time.Millisecond)
 	o, command := tr.Origin(child, Roots{Parent: os.Getpid()})
 	require.Equal(t, Persons, o)
 	require.Equal(t, guest, command)

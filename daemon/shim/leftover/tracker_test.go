@@ -67,7 +67,7 @@ func TestWhatACommandLeavesIsKnownByWhenItBegan(t *testing.T) {
 	require.Eventually(t, func() bool {
 		b, _ := os.ReadFile("/proc/" + strconv.Itoa(guest) + "/task/" + strconv.Itoa(guest) + "/children")
 		return len(b) > 0
-	}, 5*time.Second, time.Millisecond)
+	}, 30*time.Second, time.Millisecond)
 	require.False(t, tr.Any())
 	require.NoError(t, tr.Ended(since, "a.1"))
 	require.True(t, tr.Any())
