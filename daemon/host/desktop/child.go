@@ -23,7 +23,7 @@ const (
 	// runtimes has a directory for each user who is logged in, which systemd-logind makes (pam_systemd(8)).
 	runtimes = "/run/user"
 	service  = "org.freedesktop.Notifications"
-	// exchange bounds all of what is said to the bus. It is less than timeout, so that the child has an answer.
+	// exchange bounds all that the child does at the bus. It is less than timeout, so that the child has an answer.
 	exchange = 10 * time.Second
 	// maxSaid is how much the bus may say, in bytes.
 	maxSaid = 1 << 20
