@@ -28,6 +28,7 @@ import (
 	"polis/daemon/http/server"
 	"polis/daemon/launch"
 	"polis/daemon/patrol/cases"
+	"polis/daemon/patrol/notify"
 	"polis/daemon/store"
 	"polis/daemon/store/events"
 	"polis/daemon/store/layout"
@@ -69,6 +70,7 @@ type Daemon struct {
 	metrics  *metrics.Metrics
 	// metricsPort serves them on a loopback port; nil if there is none.
 	metricsPort *metrics.Server
+	desktop     notify.Desktop
 	gid         int
 
 	mu         sync.Mutex

@@ -26,5 +26,8 @@ func (d *Daemon) Doctor(ctx context.Context) (api.DoctorReport, error) {
 		links, err := d.agents.Links(w.agents, d.live().Sandbox)
 		rep.Checks = append(rep.Checks, outlinks.Check(w.agents.Name, links, err))
 	}
+	if d.live().Notify.Desktop {
+		rep.Checks = append(rep.Checks, d.desktop.Check())
+	}
 	return rep, nil
 }

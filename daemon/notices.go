@@ -20,6 +20,7 @@ func (d *Daemon) questions() *notify.Questions {
 
 // happenings returns what sends the messages of [notify].
 func (d *Daemon) happenings() *notify.Happenings {
+	d.desktop.Log = d.Log
 	return &notify.Happenings{Hub: d.hub, Asked: d.agents, User: d.notifyUser, Kinds: func() []string { return d.live().Notify.Events },
 		Workspace: func(agent string) string {
 			w, err := d.agents.WorkspaceOf(agent)
@@ -45,7 +46,11 @@ func (d *Daemon) notifyTargets() notify.Targets {
 	if err != nil {
 		d.Log.Error("webhook of the configuration not used", "op", "notify", "err", err) // it was checked
 	}
-	return notify.Targets{Command: notify.Command{Argv: n.Command, Timeout: time.Duration(n.Timeout)}, Webhook: hook}
+	to := notify.Targets{Command: notify.Command{Argv: n.Command, Timeout: time.Duration(n.Timeout)}, Webhook: hook}
+	if n.Desktop {
+		to.Desktop = &d.desktop
+	}
+	return to
 }
 
 // notifyUser is who a command that concerns a workspace runs as: the user of its agents, who is

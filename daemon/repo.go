@@ -12,6 +12,7 @@ import (
 	"polis/daemon/api"
 	"polis/daemon/config"
 	"polis/daemon/git"
+	"polis/daemon/git/filtered"
 	"polis/daemon/git/worktree"
 	"polis/fusefs/fdtree"
 	"polis/fusefs/shared"
@@ -90,6 +91,10 @@ func (r repo) Forward(ctx context.Context, a *agent.Agent) (agent.Forwarded, err
 	f, unsynced, err := r.w.git.SyncForward(r.w.d.charge(ctx, a.Name()), a.Name(), a.Copy().Branch)
 	r.logUnfetched(a, unsynced)
 	return agent.Forwarded(f), err
+}
+
+func (r repo) Settle(ctx context.Context, a *agent.Agent) error {
+	return filtered.Settle(r.w.d.charge(ctx, a.Name()), a.Copy().Rules(), r.w.d.live().Locks.TempNames, agentIndex{r.w, a.Name()})
 }
 
 // logUnfetched logs that the user's commits were not fetched before a task: it begins without them.

@@ -1,10 +1,12 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -119,6 +121,54 @@ func TestAnApprovedChangeIsAChange(t *testing.T) {
 	r, _ = d.approved("bob", ident+"echo approved > deploy/prod.txt; id=$(echo forged | git hash-object -w --stdin); git update-index --cacheinfo 100644,$id,deploy/prod.txt; git commit -qm forged")
 	require.Zero(t, r.code, "%s", r)
 	require.Contains(t, d.refused(api.CodeProtectedPath, "merge", "bob").Message, "deploy/prod.txt")
+}
+
+// TestAnApprovedChangeIsNotReadAgainInTheNextTask: git reads a file in each command that is as new as its index. A time to
+// come does what a change and its commit in one second do.
+func TestAnApprovedChangeIsNotReadAgainInTheNextTask(t *testing.T) {
+	d := askBed(t)
+	times := func() (file, index int64) {
+		t.Helper()
+		_, err := fmt.Sscan(d.sh("alice", `stat -c %Y deploy/prod.txt "$(git rev-parse --git-path index)"`), &file, &index)
+		require.NoError(t, err)
+		return file, index
+	}
+	// change leaves the file as new as the index, until the file's time has come.
+	change := func() {
+		t.Helper()
+		r, questions := d.approved("alice", ident+"echo $$ >> deploy/prod.txt; touch -d @$(($(date +%s) + 10)) deploy/prod.txt; git commit -qam approved")
+		require.Zero(t, r.code, "%s", r)
+		require.NotEmpty(t, questions)
+		file, index := times()
+		require.GreaterOrEqual(t, file, index)
+		d.eventually("its time has come", func() bool { return time.Now().Unix() > file })
+	}
+	change()
+	for range 2 {
+		r, questions := d.approved("alice", "git status --porcelain")
+		require.Zero(t, r.code, "%s", r)
+		require.Empty(t, questions)
+		require.Empty(t, r.stdout)
+	}
+
+	// Git may be at work, or the index be none of git's: that is the agent's, and the task begins.
+	change()
+	writes := d.asking("alice", `lock="$(git rev-parse --git-path index.lock)"; echo mine > "$lock"; while test -e "$lock"; do sleep 0.1; done`)
+	d.eventually("git is at work", func() bool {
+		return d.exec("alice", "sh", "-c", `grep mine "$(git rev-parse --git-path index.lock)"`).code == 0
+	})
+	r, _ := d.approved("alice", "true")
+	require.Zero(t, r.code, "%s", r)
+	require.Equal(t, "mine\n", d.sh("alice", `cat "$(git rev-parse --git-path index.lock)"`))
+	file, index := times()
+	require.GreaterOrEqual(t, file, index, "nobody else has written the index meanwhile")
+	d.sh("alice", `rm "$(git rev-parse --git-path index.lock)"`)
+	<-writes
+	for _, hostile := range []string{"echo DIRC > index", "rm index"} {
+		d.sh("alice", `cd "$(git rev-parse --git-dir)"; `+hostile)
+		r, _ = d.approved("alice", "true")
+		require.Zero(t, r.code, "%s: %s", hostile, r)
+	}
 }
 
 // Nothing of it is lost when the agent is removed.

@@ -20,6 +20,7 @@ import (
 	"polis/daemon"
 	"polis/daemon/api"
 	"polis/daemon/config"
+	"polis/daemon/host/desktop"
 	"polis/daemon/host/private"
 	"polis/internal/escape"
 )
@@ -49,6 +50,7 @@ func run(ctx context.Context, args []string) error {
 	file := fs.String("config", config.DefaultFile, "configuration `FILE`")
 	check := fs.Bool("check", false, "check the configuration and exit")
 	cleanup := fs.Bool("cleanup", false, "remove what a stopped daemon left, unless agents live, and exit")
+	note := fs.Bool(desktop.Flag, false, "show the notification on standard input to the user who runs this, and exit (internal)")
 	show := fs.Bool("version", false, "print the version and exit")
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
@@ -62,6 +64,10 @@ func run(ctx context.Context, args []string) error {
 	if *show {
 		fmt.Println("polisd", version)
 		return nil
+	}
+	if *note {
+		signals.Release() // polisd bounds its time, and ends it
+		return desktop.Child(ctx, os.Stdin, os.Stdout)
 	}
 	c, err := config.Load(*file)
 	if err != nil {

@@ -259,6 +259,8 @@ func (r fakeRepo) Save(_ context.Context, a *Agent, _ bool) (Saved, error) {
 	})
 	return Saved{Ref: ref, Head: "head"}, err
 }
+func (r fakeRepo) Settle(context.Context, *Agent) error { return nil }
+
 func (r fakeRepo) Measure(ctx context.Context, a *Agent) cleanup.Measured {
 	w, err := r.Since(ctx, a, "")
 	return cleanup.Measured{Uncommitted: w.Dirty, Unmerged: w.Commits, Target: "main", Err: err}

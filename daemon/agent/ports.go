@@ -207,6 +207,9 @@ type Repo interface {
 	// Forward fetches the user's commits, and moves the branch and the files of an agent without work
 	// of its own to the target's commit, below its view.
 	Forward(ctx context.Context, a *Agent) (Forwarded, error)
+	// Settle makes git of an agent without a task compare the files that its rules ask about by their times only, as far as they
+	// are unchanged, as at its start.
+	Settle(ctx context.Context, a *Agent) error
 	// Measure returns what of the agent's work is only there. If the target lacks commits of it,
 	// every remote of the project is queried, with a time limit.
 	Measure(ctx context.Context, a *Agent) cleanup.Measured

@@ -166,6 +166,7 @@ func (m *Manager) begin(ctx context.Context, a *Agent, t api.Task, env map[strin
 			}
 		}
 	}
+	m.settleIndex(ctx, a)
 	saving.Wait()
 	if unsaved != nil {
 		return t, unsaved
@@ -206,6 +207,22 @@ func (m *Manager) begin(ctx context.Context, a *Agent, t api.Task, env map[strin
 		return t, err
 	}
 	return t, nil
+}
+
+// settleIndexTime bounds the time that a task waits for settleIndex.
+const settleIndexTime = 10 * time.Second
+
+// settleIndex spares people questions about files that they have approved: without it, git of the agent may read them in each
+// command of the next task.
+func (m *Manager) settleIndex(ctx context.Context, a *Agent) {
+	if !a.WS.Git || a.Copy().ReadOnly {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, settleIndexTime)
+	defer cancel()
+	if err := a.WS.Repo.Settle(ctx, a); err != nil {
+		m.Log.Warn("index not settled before a task", "agent", a.Name(), "err", err)
+	}
 }
 
 // prepare starts an agent that is down for a task, and ends the task that it was in.

@@ -18,6 +18,8 @@ type Notify struct {
 	Command []string `toml:"command"`
 	// Webhook gets each message by POST: a port of the loopback address, or a socket; see command.ParseWebhook.
 	Webhook string `toml:"webhook"`
+	// Desktop shows each message on the desktop of the user of the workspace's agents.
+	Desktop bool `toml:"desktop"`
 	// Pause is the shortest time between two messages, Timeout bounds a run of a command.
 	Pause   setting.Duration `toml:"pause"`
 	Timeout setting.Duration `toml:"timeout"`

@@ -2,6 +2,7 @@ package need
 
 import (
 	"os"
+	"os/exec"
 	"testing"
 )
 
@@ -18,6 +19,14 @@ func Device(t testing.TB, path string) {
 	t.Helper()
 	if _, err := os.Stat(path); err != nil {
 		lack(t, "needs "+path)
+	}
+}
+
+// Program continues only if PATH has the program.
+func Program(t testing.TB, name string) {
+	t.Helper()
+	if _, err := exec.LookPath(name); err != nil {
+		lack(t, "needs "+name)
 	}
 }
 

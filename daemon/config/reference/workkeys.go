@@ -98,12 +98,14 @@ func patrolTables() []Table {
 			"workspace's agents, never as root. Its standard input is one line of JSON: the event approval:asked with the question. See polisctl-approvals(1).", Example: `["/usr/local/bin/tell-me"]`},
 		{Name: "notify_pause", Text: "The shortest time between two runs. At most 64 questions wait meanwhile.", Range: between("0s", "24h")},
 		{Name: "notify_timeout", Text: "The time limit of a run, which is then killed.", Range: between("1s", "10m")},
-	}}, {Name: "notify", Text: "Messages about what people wait for (docs/guide/notify.md). Without a command and a webhook, none is sent.", Keys: []Key{
+	}}, {Name: "notify", Text: "Messages about what people wait for (docs/guide/notify.md). Without a command, a webhook and desktop, none is sent.", Keys: []Key{
 		{Name: "events", Text: "The kinds of messages: an agent asks a person, a task has ended, the check of a merge has failed, a branch has conflicts, a budget for models is used to 80 percent or up.",
 			Default: `["question", "task", "check", "conflict", "budget"]`, Example: `["question", "check"]`},
 		{Name: "command", Text: "A command with its arguments, a list that begins with the absolute path of a program. polisd runs it for each message, as the user of the workspace's agents, " +
 			"never as root. Its standard input is one line of JSON: the event, with the kind in data.kind and a sentence in message.", Example: `["/usr/share/doc/polis/examples/notify-ntfy", "https://ntfy.example.org/topic"]`},
 		{Name: "webhook", Text: "A program on this machine that gets the same JSON by POST: http:// with an address of the loopback network and a port, or unix: with the path of a socket.", Default: `""`, Example: `"http://127.0.0.1:9000/polis"`},
+		{Name: "desktop", Text: "Show each message on the desktop of the user of the workspace's agents, who is the owner of the project unless that is root, by the session bus of that user. " +
+			"Nobody sees it while that user is not logged in; polisctl doctor counts such messages."},
 		{Name: "pause", Text: "The shortest time between two messages. At most 64 messages wait meanwhile.", Range: between("0s", "24h")},
 		{Name: "timeout", Text: "The time limit of a command, which is then killed. The limit of a request to the webhook is 10s.", Range: between("1s", "10m")},
 	}}}

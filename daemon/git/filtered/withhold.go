@@ -54,11 +54,27 @@ func (k *Keeper) Withhold(ctx context.Context, agent string, p api.Policy, temp 
 		return "", api.Errorf(api.CodeWorktreeFailed, "choose what agent %s may read of the repository's history: %w", agent, err).
 			WithHint("its rules withhold files, so it gets the other objects only; polisd's log has details")
 	}
-	err = index.Withhold(ctx, key, func(path string) bool { return !set.Decide(path, false).Shown() })
-	if err == nil && len(rules.Ask) > 0 {
-		err = index.Settle(ctx, func(path string) bool { return set.Decide(path, false).Read == policy.Ask })
+	if err = index.Withhold(ctx, key, func(path string) bool { return !set.Decide(path, false).Shown() }); err == nil {
+		err = settle(ctx, rules, set, index)
 	}
 	return key, err
+}
+
+// Settle does again what Withhold has done for files that an agent's rules ask about: the agent has worked since, and waits for a
+// task.
+func Settle(ctx context.Context, p api.Policy, temp []string, index Index) error {
+	rules, set, err := Reading(p, temp)
+	if err != nil || set.AllReadable() {
+		return err
+	}
+	return settle(ctx, rules, set, index)
+}
+
+func settle(ctx context.Context, rules policy.Rules, set *policy.Set, index Index) error {
+	if len(rules.Ask) == 0 {
+		return nil
+	}
+	return index.Settle(ctx, func(path string) bool { return set.Decide(path, false).Read == policy.Ask })
 }
 
 // SweepUnused removes the stores that no agent uses, and the patterns of sparse checkouts that none has. policies are

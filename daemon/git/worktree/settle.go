@@ -2,7 +2,9 @@ package worktree
 
 import (
 	"context"
+	"errors"
 	"io"
+	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -18,9 +20,13 @@ const settleTries = 3
 
 // Settle writes an agent's index again if it is as old as one of its files for which asked returns true. Git
 // compares the content of such a file in every command (racy-git in git's technical documentation), which an
-// agent may not read before a person approves it. The agent must be stopped.
+// agent may not read before a person approves it. Git of the agent may run meanwhile: it has its lock for what it writes
+// (index.lock), and while it has, Settle leaves the index as it is.
 func (w *Workspace) Settle(ctx context.Context, agent string, v View, asked func(path string) bool) error {
 	fail := func(err error) error {
+		if err == nil {
+			return nil
+		}
 		return api.Errorf(api.CodeWorktreeFailed, "settle the index of agent %s: %w", agent, err)
 	}
 	for range settleTries {
@@ -34,11 +40,28 @@ func (w *Workspace) Settle(ctx context.Context, agent string, v View, asked func
 		if err := past(ctx, newest); err != nil {
 			return fail(err)
 		}
+		if locked, err := w.locked(agent); err != nil || locked {
+			return fail(err)
+		}
 		if _, err := w.Bare().Do(ctx, w.cmd(agent, v, "", "update-index", "-q", "--force-write-index")); err != nil {
 			return fail(err)
 		}
 	}
 	return nil
+}
+
+// locked reports whether a git of the agent writes its index, or has died while it did.
+func (w *Workspace) locked(agent string) (bool, error) {
+	root, err := w.openAdmin(agent)
+	if err != nil {
+		return false, err
+	}
+	defer root.Close()
+	_, err = root.Lstat("index.lock")
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // asOld returns the newest time, in seconds, of an agent's files for which asked returns true and that are not older

@@ -9,10 +9,12 @@
 // [Happenings] decides which events are sent by [notify] of the configuration, to [Targets]. A [Questions] sends
 // each new question of an agent once, unless it was answered before its turn. Neither retries. Send never blocks.
 //
+// A [Desktop] shows messages on the desktops of users. It owns the count of those that nobody saw.
+//
 // An [Escalator] notifies people of the open cases of the patrol (seed 004) as [patrol.escalation] says. It owns the
 // text of such a message, and when an open case is sent again: package patrol decides whether one is due, and a case
 // that no target took is tried again every five minutes. A case counts as sent if one target took it. It never opens
 // or resolves a case.
 //
-// Lock order: Notifier.mu only; it is not held while a command runs or a message is made.
+// Lock order: Notifier.mu or Desktop.mu, never both; neither is held while a command runs or a message is made.
 package notify

@@ -16,10 +16,12 @@ type Targets struct {
 	Command Command
 	// Webhook gets the event by POST.
 	Webhook command.Webhook
+	// Desktop shows the event to the user; nil: nobody.
+	Desktop *Desktop
 }
 
 // Set reports whether there is a target.
-func (t Targets) Set() bool { return len(t.Command.Argv) > 0 || t.Webhook.Set() }
+func (t Targets) Set() bool { return len(t.Command.Argv) > 0 || t.Webhook.Set() || t.Desktop != nil }
 
 // Deliver sends one event to each target. The error has those of all targets that did not take it.
 func (t Targets) Deliver(ctx context.Context, u User, ev api.Event) (output string, err error) {
@@ -31,6 +33,9 @@ func (t Targets) Deliver(ctx context.Context, u User, ev api.Event) (output stri
 	}
 	if t.Webhook.Set() {
 		errs = append(errs, t.post(ctx, ev))
+	}
+	if t.Desktop != nil {
+		errs = append(errs, t.Desktop.Show(ctx, u, ev))
 	}
 	return output, errors.Join(errs...)
 }
