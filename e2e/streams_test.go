@@ -34,7 +34,7 @@ func streaming(t *testing.T, names ...string) options {
 	o := standIns(t, names...)
 	bin := filepath.Dir(strings.Split(o.box, `"`)[1]) + "/bin"
 	dir := filepath.Dir(bin)
-	files, err := filepath.Glob("../daemon/task/steps/testdata/*.jsonl")
+	files, err := filepath.Glob("../daemon/rules/steps/testdata/*.jsonl")
 	require.NoError(t, err)
 	for _, f := range files {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, filepath.Base(f)), []byte(readFile(f)), 0o644))
@@ -87,7 +87,7 @@ func TestATaskIsFollowedStepByStep(t *testing.T) {
 			require.Contains(t, text, "command  echo hello > made.txt")
 			require.Contains(t, text, "\n  It is done.\n")
 
-			sample := readFile("../daemon/task/steps/testdata/" + name + "-ok.jsonl")
+			sample := readFile("../daemon/rules/steps/testdata/" + name + "-ok.jsonl")
 			for _, out := range []string{d.must("tasks", "show", name+".1", "--output", "--raw"), d.must("agents", "watch", name, "-n", "1000", "--raw")} {
 				require.Equal(t, sample, strings.Replace(out, "a warning\n", "", 1))
 			}
