@@ -144,7 +144,7 @@ func (d *Daemon) Open(ctx context.Context) (err error) {
 		return fmt.Errorf("ports: %w", err)
 	}
 	d.agents = &agent.Manager{Config: d.Config, Types: d.Types, Type: d.baseType, Shims: d.shims, Watch: &shimWatch{shims: d.shims, lives: map[string]shimLife{}}, Locks: d, Ports: pp, State: d, Answers: d, Events: d.hub, Log: d.Log, Now: time.Now, Capacity: d.capacity, Crash: failpoint.Hit,
-		Gate: d.openGate, Blocked: d.networkBlocked, Resources: []agent.Resource{worktrees{d}, d.network()}, Lost: d.missingIsolation, Halted: d.halted.Load, Froze: d.froze, AskLost: d.askLost, LostDecided: d.lostDecided, BeforeTask: d.beforeTask, BeforeRebase: d.beforeRebase, Over: d.patrol.trigger, FollowOpens: d.followOpens, Prepare: d.prepareCheckpoints}
+		Gate: d.openGate, Blocked: d.networkBlocked, Resources: []agent.Resource{worktrees{d}, d.network()}, Lost: d.missingIsolation, Halted: d.halted.Load, Froze: d.froze, AskLost: d.askLost, LostDecided: d.lostDecided, BeforeTask: d.beforeTask, BeforeRebase: d.beforeRebase, Over: d.patrol.trigger, FollowOpens: d.followOpens, Prepare: d.prepareCheckpoints, Refused: d.refused}
 	d.agents.Open(ctx)
 	d.openProxy(ctx)
 	d.openMetrics(ctx)
