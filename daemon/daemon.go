@@ -142,7 +142,7 @@ func (d *Daemon) Open(ctx context.Context) (err error) {
 		return fmt.Errorf("ports: %w", err)
 	}
 	d.agents = &agent.Manager{Config: d.Config, Types: d.Types, Type: d.baseType, Shims: d.shims, Watch: launch.NewObserver(d.shims), Locks: d, Ports: ports, State: d, Answers: d, Events: d.hub, Log: d.Log, Now: time.Now, Capacity: d.shims.Capacity, Crash: failpoint.Hit,
-		Gate: d.shims.OpenGate, Blocked: d.shims.Blocked, Resources: []agent.Resource{worktrees{d}, d.shims.Network()}, Lost: d.shims.Missing(), Halted: d.halted.Load, Froze: d.froze, AskLost: d.askLost, LostDecided: d.lostDecided, BeforeTask: d.beforeTask, BeforeRebase: d.beforeRebase, Over: d.patrol.trigger, FollowOpens: d.followOpens, Prepare: d.prepareCheckpoints}
+		Gate: d.shims.OpenGate, Blocked: d.shims.Blocked, Resources: []agent.Resource{worktrees{d}, d.shims.Network()}, Lost: d.shims.Missing(), Halted: d.halted.Load, Froze: d.froze, AskLost: d.askLost, LostDecided: d.lostDecided, BeforeTask: d.beforeTask, BeforeRebase: d.beforeRebase, Over: d.patrol.trigger, FollowOpens: d.followOpens, Prepare: d.prepareCheckpoints, Refused: d.refused}
 	d.agents.Open(ctx)
 	d.openProxy(ctx)
 	d.openMetrics(ctx)

@@ -149,13 +149,18 @@ func (p *patroller) cycle(ctx context.Context, asked, dryRun bool) (api.PatrolRe
 		}
 	}
 	for _, v := range views {
-		if v.Status == api.StatusIdle || v.Status == api.StatusRunning || v.Status == api.StatusCreating {
-			w, ok := waits[v.Agent]
-			if !ok {
-				w = patrol.ReportedWaits(living[v.Agent].Waiting)
-			}
-			rep.Agents = append(rep.Agents, patrol.Agent(v, w))
+		if v.Status == api.StatusStopped {
+			continue
 		}
+		w, ok := waits[v.Agent]
+		if !ok {
+			w = patrol.ReportedWaits(living[v.Agent].Waiting)
+		}
+		a := patrol.Agent(v, w)
+		if v.Status == api.StatusError {
+			a.Reason = living[v.Agent].Reason
+		}
+		rep.Agents = append(rep.Agents, a)
 	}
 	rep.Cleanups = p.cleanUp(ctx, asked, dryRun)
 	p.waited.Forget(suspects)

@@ -51,11 +51,5 @@ func (w *workspace) pullRequests(b *backend) *pullrequest.Opener {
 			}
 			return u.HomeDir
 		},
-		LastTask: func(name string) (string, error) {
-			tasks, err := b.Tasks(name)
-			if err != nil || len(tasks) == 0 {
-				return "", err
-			}
-			return tasks[len(tasks)-1].Prompt, nil
-		}}
+		Tasks: b.Tasks}
 }

@@ -102,6 +102,20 @@ func (b *backend) Receipts(ctx context.Context, req api.ReceiptsRequest) (api.Re
 	return s.Read(ctx, req)
 }
 
+// refused returns what an agent was refused since then, as its receipts have it.
+func (d *Daemon) refused(ctx context.Context, workspace, agent string, since time.Time) ([]api.WhyEntry, error) {
+	s := d.receiptStores()[workspace]
+	if s == nil {
+		return nil, nil
+	}
+	d.Recorded(ctx)
+	why, broken, err := s.Refusals(ctx, agent, since)
+	if broken != nil {
+		d.Log.Warn("refusals read up to a receipt that does not match its hash", "workspace", workspace, "agent", agent, "entry", broken.Seq)
+	}
+	return why, err
+}
+
 // VerifyReceipts compares all receipts with their hashes.
 func (b *backend) VerifyReceipts(ctx context.Context, workspace, head string) (api.ReceiptsCheck, error) {
 	s, err := b.receiptsOf(workspace)

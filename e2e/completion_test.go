@@ -37,6 +37,15 @@ func TestTheShellCompletesWhatPolisdKnows(t *testing.T) {
 	require.Equal(t, moments, complete("diff", "alice", "--from", ""))
 	d.must("rewind", "alice", "--to", moments[0], "--dry-run")
 
+	asked := d.asking("alice", "polisctl ask -- make deploy")
+	id := d.question("alice").ID
+	for _, verb := range []string{"show", "approve", "deny"} {
+		require.Equal(t, []string{id}, complete("approvals", verb, ""))
+	}
+	d.must("approvals", "approve", id)
+	<-asked
+	require.Empty(t, complete("approvals", "approve", ""))
+
 	require.Empty(t, complete("queue", "remove", ""))
 	d.must("queue", "add", "alice")
 	require.Equal(t, []string{"alice"}, complete("queue", "remove", ""))

@@ -52,6 +52,10 @@ s = socket.socket(); s.bind(("127.0.0.1", 8080)); s.listen(); print("there", flu
 	require.Equal(t, []api.LeftoverPort{{Port: 25463, Protocol: "tcp"}}, left[0].Ports)
 	require.Greater(t, left[0].MemoryBytes, int64(1<<20))
 	require.Contains(t, d.must("agents", "list"), "alice: its last command left running: python3 on port 25463")
+	hint := "polisctl ports add alice 25463"
+	require.Contains(t, d.must("ports", "list"), hint)
+	require.Contains(t, d.must("ports", "list", "alice"), hint)
+	require.NotContains(t, d.must("ports", "list", "tidy"), hint)
 	events := d.must("--json", "events")
 	require.Contains(t, events, `"agent:leftovers"`)
 	require.Contains(t, events, "it keeps running: polisctl agents leftovers --end alice ends it")
@@ -64,6 +68,7 @@ s = socket.socket(); s.bind(("127.0.0.1", 8080)); s.listen(); print("there", flu
 	require.NotContains(t, d.ports("alice"), 25463)
 	d.must("ports", "add", "alice", "25463")
 	require.Contains(t, d.ports("alice"), 25463, "a person may map it")
+	require.NotContains(t, d.must("ports", "list"), hint)
 
 	res := d.leftovers("alice", "--end")
 	require.Equal(t, 1, res.Ended)

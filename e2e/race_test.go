@@ -46,6 +46,8 @@ func TestTheBestOfARaceIsMergedAndTheOthersAreSaved(t *testing.T) {
 	require.Equal(t, x.Racers[2].Agent, x.Winner, "it passed, and changed least")
 	require.NotEmpty(t, x.MergeCommitSHA)
 	require.Equal(t, "good", strings.TrimSpace(readFile(d.path("src", "main.txt"))))
+	require.Equal(t, "merged as "+x.MergeCommitSHA[:7], x.Racers[2].Result, "the row of the winner is what the last line is")
+	require.NotRegexp(t, `(?m)^\* .*not merged`, d.must("races", "show", x.ID))
 	for i, code := range []int{0, 3, 0} {
 		p := x.Racers[i]
 		require.True(t, p.OK, p)

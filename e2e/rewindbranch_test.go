@@ -112,3 +112,20 @@ func TestAMergedBranchStays(t *testing.T) {
 	d.must("revert", "alice")
 	d.rewind("alice", "--branch", "--to", first.ID)
 }
+
+// TestARewindThatIsForbiddenDoesNotSayThatTheAgentMustStop: the rewind of a stopped one would be refused, too.
+func TestARewindThatIsForbiddenDoesNotSayThatTheAgentMustStop(t *testing.T) {
+	d := above(t, options{config: "[snapshots]\nevery = \"0s\"\n[merge]\ncheck = \"sleep 60\"\n"})
+	d.add("alice")
+	require.Equal(t, "overlay", d.topMount("alice"))
+	first := d.checkpoint("alice")
+	d.sh("alice", "echo one >>main.txt; git commit -qam one")
+	d.must("queue", "add", "alice")
+	d.hinted("polisctl queue remove %s takes it out; without --branch only the files are brought back", "rewind", "alice", "--branch", "--to", first.ID)
+	d.must("queue", "remove", "alice")
+	before := d.sh("alice", "cat main.txt; git rev-parse HEAD")
+	d.hinted("polisctl agents stop %s, then restore, then polisctl agents start %s", "rewind", "alice", "--branch", "--to", first.ID)
+	require.Equal(t, before, d.sh("alice", "cat main.txt; git rev-parse HEAD"), "nothing was changed")
+
+	d.rewind("alice", "--branch", "--to", first.ID)
+}

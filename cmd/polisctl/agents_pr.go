@@ -27,8 +27,8 @@ root may use it. git runs no hooks.
 Without such a program, or if it fails, the page where a person can open the request
 is printed, and the text of git request-pull(1) to send by mail.
 
-Title and description come from the agent's last task and its commits, unless they are
-given. Only commits are pushed. Nothing is overwritten on the remote, except with
+Title and description come from the commits and from the tasks that made them, unless they
+are given. Only commits are pushed. Nothing is overwritten on the remote, except with
 --force, and then only the history that was read just before.
 
 What the branch changes is compared with the agent's rules and with merge.protected

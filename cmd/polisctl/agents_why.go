@@ -37,27 +37,34 @@ func (a *app) agentQuery(use, short string, ask func(context.Context, *client.Cl
 func (a *app) whyCmd() *cobra.Command {
 	var all bool
 	cmd := a.agentQuery("why NAME [--all]", "Explain what an agent was refused", func(ctx context.Context, c *client.Client, name string) (view, error) {
-		why, err := c.Why(ctx, name)
+		res, err := c.Why(ctx, name)
 		if err != nil {
 			return view{}, err
 		}
-		why = slices.DeleteFunc(why, func(w api.WhyEntry) bool { return w.Probe && !all })
+		res.Why = slices.DeleteFunc(list(res.Why), func(w api.WhyEntry) bool { return w.Probe && !all })
 		var paths []string
-		for _, w := range why {
+		for _, w := range res.Why {
 			paths = append(paths, w.Path)
 		}
-		return view{json: map[string]any{"why": list(why)}, names: paths, human: func(p *page) { whyPage(p, name, why) }}, nil
+		return view{json: res, names: paths, human: func(p *page) { whyPage(p, name, res) }}, nil
 	})
 	cmd.Flags().BoolVar(&all, "all", false, "include calls that many programs try at every start and do not need")
 	return cmd
 }
 
-func whyPage(p *page, name string, why []api.WhyEntry) {
+func whyPage(p *page, name string, res api.Refusals) {
+	why := res.Why
+	if res.Recorded {
+		p.line("%s", recordedText(name, res))
+	}
 	if len(why) == 0 {
 		p.line("agent %s was refused nothing", name)
 	}
 	for _, w := range why {
-		text := fmt.Sprintf("%s  %s %s: %s (%s)", w.Time.Local().Format(time.DateTime), w.Op, w.Path, w.Name(), w.Errno)
+		text := fmt.Sprintf("%s  %s %s: %s", w.Time.Local().Format(time.DateTime), w.Op, w.Path, w.Name())
+		if w.Errno != "" { // polisd of an earlier version recorded none
+			text += " (" + w.Errno + ")"
+		}
 		if w.Count > 1 {
 			text += fmt.Sprintf(", %d times", w.Count)
 		}
@@ -82,6 +89,24 @@ func whyPage(p *page, name string, why []api.WhyEntry) {
 			p.line("  %s", w.Hint)
 		}
 	}
+}
+
+// recordedText is the state of an agent whose shim does not run.
+func recordedText(name string, res api.Refusals) string {
+	text := "agent " + name + " is " + string(res.Status)
+	if res.Status == api.StatusError {
+		text = "agent " + name + " is in state Error"
+	}
+	if res.StatusSince != nil {
+		text += " since " + res.StatusSince.Local().Format(time.DateTime)
+	}
+	if res.StatusReason != "" {
+		text += " (" + clean(res.StatusReason) + ")"
+	}
+	if len(res.Why) > 0 {
+		text += "; recorded until then:"
+	}
+	return text
 }
 
 func (a *app) policyCmd() *cobra.Command {

@@ -96,7 +96,7 @@ func (a *app) approvalsShowCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "show ID",
 		Short: "Show a question: tool, arguments, caller, what an answer would add",
-		Args:  takes(1, 1, "the ID of a question"),
+		Args:  takes(1, 1, "the ID of a question"), ValidArgsFunction: a.completeApprovals,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkText("ID", args[0], maxText); err != nil {
 				return err

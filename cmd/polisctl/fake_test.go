@@ -239,10 +239,11 @@ func (f *fake) routes() http.Handler {
 }
 
 func (f *fake) lockRoutes(mux *http.ServeMux) {
-	mux.HandleFunc("GET /v1/locks", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET /v1/locks", func(w http.ResponseWriter, r *http.Request) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		answer(w, 200, map[string]any{"locks": f.locks})
+		ws := r.URL.Query().Get("workspace")
+		answer(w, 200, map[string]any{"locks": slices.DeleteFunc(slices.Clone(f.locks), func(l api.Lock) bool { return ws != "" && l.Workspace != ws })})
 	})
 	mux.HandleFunc("GET /v1/conflicts", f.conflicts)
 	mux.HandleFunc("GET /v1/usage", func(w http.ResponseWriter, r *http.Request) {

@@ -42,11 +42,11 @@ ends, its fencing token, and its waiters. In the sandbox of an agent, only its o
 			})
 		}
 		return a.watched(cmd, watch, func(ctx context.Context, c *client.Client) (view, error) {
-			locks, err := c.Locks(ctx)
+			locks, err := c.LocksOf(ctx, workspace)
 			if err != nil {
 				return view{}, err
 			}
-			return locksView(locks, func(l api.Lock) bool { return workspace == "" || l.Workspace == workspace }), nil
+			return locksView(locks, func(api.Lock) bool { return true }), nil
 		})
 	}
 	return cmd

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -17,8 +18,8 @@ func (a *app) patrolCmd() *cobra.Command {
 		Use:   "patrol [--watch]",
 		Short: "Show which agents died, hang or spin",
 		Long: `Show the last cycle of the patrol: for each agent that lives, for how long
-it has made no progress and for how long it has changed nothing; and the findings
-of the patrol, with the evidence, its actions, and what you can do.
+it has made no progress and for how long it has changed nothing; the agents in state
+Error; and the findings of the patrol, with the evidence, its actions, and what you can do.
 
 The patrol reads the state of the kernel and of the agents in every [patrol] interval.
 It finds agents whose shim or program is gone, programs that continue after their task
@@ -76,8 +77,18 @@ patrol takes no action.`,
 
 func patrolView(rep api.PatrolReport) view {
 	var names []string
+	failed, unseen := 0, 0
 	for _, f := range rep.Findings {
 		names = append(names, f.Agent)
+	}
+	for _, a := range rep.Agents {
+		if a.Status == api.StatusError {
+			failed++
+			names = append(names, a.Agent)
+		}
+		if a.Error != "" {
+			unseen++
+		}
 	}
 	return view{json: rep, names: names, human: func(p *page) {
 		if rep.At.IsZero() {
@@ -94,12 +105,22 @@ func patrolView(rep api.PatrolReport) view {
 			if a.Status == api.StatusRunning && a.Error == "" {
 				quiet, unchanged = span(duration(a.QuietSeconds)), span(duration(a.UnchangedSeconds))
 			}
-			rows = append(rows, []cell{{text: a.Agent}, {text: string(a.Status)}, {text: a.Task}, {text: quiet}, {text: unchanged}, what})
+			rows = append(rows, []cell{{text: a.Agent}, statusCell(a.Status), {text: a.Task}, {text: quiet}, {text: unchanged}, what})
 		}
 		p.table("no agent lives", []string{"AGENT", "STATE", "TASK", "QUIET", "UNCHANGED", "WAITS FOR"}, rows)
 		p.line("")
 		if len(rep.Findings) == 0 {
-			p.line("nothing is wrong (checked %s ago, in %d ms)", p.ago(rep.At), rep.Millis)
+			what := "nothing is wrong"
+			if failed > 0 || unseen > 0 || rep.Cases.Open > 0 {
+				what = "the patrol has no new finding"
+			}
+			p.line("%s (checked %s ago, in %d ms)", what, p.ago(rep.At), rep.Millis)
+		}
+		for _, a := range rep.Agents {
+			if a.Status == api.StatusError {
+				p.warn("%s: in state Error: %s", a.Agent, clean(cmp.Or(a.Reason, "no reason is recorded")))
+				p.line("  next: polisctl agents start %s", a.Agent)
+			}
 		}
 		for _, f := range rep.Findings {
 			findingPage(p, f)

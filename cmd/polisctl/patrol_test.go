@@ -29,7 +29,11 @@ func (f *fake) patrolRoutes(mux *http.ServeMux) {
 	})
 	mux.HandleFunc("POST /v1/patrol", func(w http.ResponseWriter, r *http.Request) {
 		req := take[api.PatrolRequest](f, r)
-		answer(w, 200, api.PatrolReport{At: f.now, Millis: 3, DryRun: req.DryRun, Agents: []api.PatrolAgent{}, Findings: []api.PatrolFinding{}})
+		agents := []api.PatrolAgent{}
+		if req.DryRun {
+			agents = append(agents, api.PatrolAgent{Agent: "hank", Workspace: "project", Status: api.StatusError, Reason: "OOM_KILLED: \x1b[2J"})
+		}
+		answer(w, 200, api.PatrolReport{At: f.now, Millis: 3, DryRun: req.DryRun, Agents: agents, Findings: []api.PatrolFinding{}})
 	})
 	cases := []api.Case{
 		{ID: "case-2", State: api.CaseResolved, Kind: "stalled", Workspace: "project", Agent: "bob", Evidence: []string{}, Opened: f.now.Add(-time.Hour), Resolution: &api.CaseResolution{At: f.now, How: "it has done something since"}},

@@ -48,7 +48,19 @@ object with "change" (present, added, changed or removed) and "port".`,
 			if err != nil {
 				return err
 			}
-			return a.show(portsView(ports))
+			agents, err := c.Agents(ctx, "")
+			if err != nil {
+				return err
+			}
+			v := portsView(ports)
+			maps := v.human
+			v.human = func(p *page) {
+				maps(p)
+				for _, text := range unmapped(agents, args) {
+					p.line("%s", text)
+				}
+			}
+			return a.show(v)
 		})
 	}
 	return cmd

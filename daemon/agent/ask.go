@@ -1,35 +1,6 @@
 package agent
 
-import (
-	"context"
-	"time"
-
-	"polis/daemon/agent/outlinks"
-	"polis/daemon/api"
-)
-
-// Why returns the agent's last refusals.
-func (m *Manager) Why(ctx context.Context, name string) ([]api.WhyEntry, error) {
-	a, err := m.upShim(name)
-	if err != nil {
-		return nil, err
-	}
-	sh := m.Shims.Dial(name)
-	defer sh.Close()
-	why, err := sh.Why(ctx)
-	if err != nil {
-		return nil, err
-	}
-	m.mu.Lock()
-	box, mounts := m.cfgLive.Sandbox, a.Type.Mounts
-	m.mu.Unlock()
-	why = withBlocked(why, m.blocked(a, time.Time{}), m.Now())
-	for _, w := range outlinks.Why(m.linksOf(a, box, mounts)) {
-		w.Time = m.Now().UTC()
-		why = append(why, w)
-	}
-	return why, nil
-}
+import "polis/daemon/api"
 
 func (m *Manager) upShim(name string) (*Agent, error) {
 	a, err := m.lookup(name)

@@ -142,7 +142,7 @@ func (m *Manager) recount(a *Agent) {
 	if err != nil || len(last) == 0 || last[0].State != api.TaskEnded || last[0].Outcome != api.OutcomeUncommitted {
 		return
 	}
-	w := m.measure(a, last[0])
+	w, _ := m.measure(a, last[0]) //nolint:errcheck // it is logged, and what is not known is zero
 	m.changeTask(a, last[0].ID, func(t *api.Task) {
 		t.Code = ""
 		task.Measure(t, w)

@@ -63,7 +63,7 @@ func (m *Manager) finishRemoval(ctx context.Context, a *Agent, rep *Report) {
 	defer a.op.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, undoTime+m.downTime(a))
 	defer cancel()
-	a.Kept.Status = api.StatusStopped
+	a.Kept.Status, a.Kept.StatusSince = api.StatusStopped, m.Now().UTC()
 	resp, err := m.takeAway(ctx, a)
 	if err != nil {
 		m.found(a, api.StatusError, "its removal could not be finished: "+api.AsError(err).Message)
@@ -113,7 +113,7 @@ func (m *Manager) minimal(ctx context.Context, ws *Workspace, name string, types
 		return nil, err
 	}
 	a := &Agent{WS: ws, Type: types["custom"], Kept: store.Agent{Name: name, BaseType: "custom", Branch: "agent/" + name,
-		MemoryLimitMB: m.config().Limits.MemoryMB, PortMappings: []store.PortMap{}, CreatedAt: m.Now().UTC(), Status: api.StatusStopped, Session: sess, Secret: sec,
+		MemoryLimitMB: m.config().Limits.MemoryMB, PortMappings: []store.PortMap{}, CreatedAt: m.Now().UTC(), Status: api.StatusStopped, StatusSince: m.Now().UTC(), Session: sess, Secret: sec,
 		Policy: closed(), RulesLost: true, Egress: []string{"none"},
 		StatusReason: "found without state: its role, rules and limits are lost; it can read and write nothing until polisctl agents set " + name + " --role ROLE, or --read and --write GLOBS, sets its rules, and --egress LIST its destinations"}}
 	if sp, ok := m.Shims.Spec(name); ok && sp.Workspace == ws.Name {

@@ -70,6 +70,8 @@ type Manager struct {
 	LostDecided func(a *Agent, task, how string)
 	// FollowOpens stores what an agent opens, until ctx ends; nil: nothing does.
 	FollowOpens func(ctx context.Context, agent string)
+	// Refused returns what the receipts of a workspace have of what an agent was refused since then; nil: there are none.
+	Refused func(ctx context.Context, workspace, agent string, since time.Time) ([]api.WhyEntry, error)
 	// Prepare is called when an agent's shim serves its view, and makes its first checkpoint quick. It ends with ctx; nil:
 	// nothing is done.
 	Prepare func(ctx context.Context, agent string)

@@ -33,6 +33,8 @@ type Living struct {
 	patrol.Observed
 	Role    string
 	InitPID int
+	// Reason is why it is in its state.
+	Reason string
 	// At is when its shim was queried.
 	At time.Time
 	// Stood is set by the caller of Observe if no process of its sandbox has run since it was measured.
@@ -75,7 +77,7 @@ func (m *Manager) ObserveAgent(ctx context.Context, name string) (Living, error)
 
 func (m *Manager) observe(ctx context.Context, a *Agent, known map[string]Living) Living {
 	m.mu.Lock()
-	v := Living{Role: a.Kept.Role, Observed: patrol.Observed{Agent: a.Name(), Workspace: a.WS.Name, Created: a.Kept.CreatedAt, Generation: a.Kept.Generation, Status: a.Kept.Status},
+	v := Living{Role: a.Kept.Role, Reason: a.Kept.StatusReason, Observed: patrol.Observed{Agent: a.Name(), Workspace: a.WS.Name, Created: a.Kept.CreatedAt, Generation: a.Kept.Generation, Status: a.Kept.Status},
 		OwnedRefs: slices.Clone(a.Kept.OwnedRefs)}
 	up, between, foreign := a.up, a.coming || a.leaving || a.Kept.Removal != nil, a.foreign
 	task := ""

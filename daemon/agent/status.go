@@ -60,6 +60,9 @@ func (m *Manager) foundUnless(a *Agent, s api.Status, reason string, stale func(
 	}
 	old := a.Kept.Status
 	a.Kept.Status, a.Kept.StatusReason = s, reason
+	if old != s {
+		a.Kept.StatusSince = m.Now().UTC()
+	}
 	if s != api.StatusRunning {
 		m.clearExiting(a)
 	}

@@ -41,6 +41,15 @@ func (m *Manager) removed(name string) *Agent {
 	return nil
 }
 
+// WorkspaceName returns the name of the workspace that is named, or is at a path.
+func (m *Manager) WorkspaceName(nameOrPath string) (string, error) {
+	w, err := m.Workspace(nameOrPath)
+	if err != nil {
+		return "", err
+	}
+	return w.Name, nil
+}
+
 // AllTasks returns the newest tasks of a workspace ("" = all), oldest first.
 func (m *Manager) AllTasks(workspace string, limit int) ([]api.Task, error) {
 	m.mu.Lock()

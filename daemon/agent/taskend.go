@@ -170,8 +170,10 @@ func (m *Manager) finishTask(a *Agent, e task.End, exited bool) (publish func())
 		m.autoCommit(a, t)
 	}
 	merge := m.mergesTask(a, t)
+	left := true // of a program that is no task, or without a measurement, polisd does not know
 	if id != "" {
-		w := m.measure(a, t)
+		w, err := m.measure(a, t)
+		left = err != nil || w.Commits > 0 || w.Uncommitted > 0 || len(w.Elsewhere) > 0
 		w.Merging = merge
 		if kept, ok := m.changeTask(a, id, func(t *api.Task) { task.Measure(t, w) }); ok {
 			t = kept
@@ -184,7 +186,7 @@ func (m *Manager) finishTask(a *Agent, e task.End, exited bool) (publish func())
 		a.Kept.InTask, a.Kept.Task = false, ""
 		// Without auto_merge the branch waits for a user by configuration. The task's result shows
 		// it.
-		if !task.Well(t) && a.WS.Git {
+		if !task.Well(t) && a.WS.Git && left {
 			a.Kept.MergeStatus = api.MergePending
 		}
 	}

@@ -230,9 +230,9 @@ const (
 	afterTime   = 3 * time.Second
 )
 
-// measure returns what a task has done. What cannot be determined is zero.
-func (m *Manager) measure(a *Agent, t api.Task) task.Work {
-	out := task.Work{NoGit: !a.WS.Git}
+// measure returns what a task has done. What cannot be determined is zero; err is why.
+func (m *Manager) measure(a *Agent, t api.Task) (out task.Work, err error) {
+	out.NoGit = !a.WS.Git
 	if t.Began != nil && !task.Well(t) {
 		if e := m.blocked(a, *t.Began); e != nil {
 			out.Network = e.Message + ": " + e.Hint
@@ -243,7 +243,7 @@ func (m *Manager) measure(a *Agent, t api.Task) task.Work {
 	both.Go(func() { out.Use, out.Refused, out.Did = m.aftermath(a, t) })
 	if !a.WS.Git {
 		both.Wait()
-		return out
+		return out, nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(m.ctx), measureTime)
 	defer cancel()
@@ -253,7 +253,7 @@ func (m *Manager) measure(a *Agent, t api.Task) task.Work {
 		m.Log.Warn("what a task has left cannot be measured", "agent", a.Name(), "task", t.ID, "err", err)
 	}
 	out.Head, out.Commits, out.Uncommitted, out.Elsewhere = w.Head, w.Commits, w.Dirty, w.Elsewhere
-	return out
+	return out, err
 }
 
 // aftermath returns what the agent's shim recorded about a task: the shim that runs, or the one that

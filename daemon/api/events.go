@@ -122,7 +122,7 @@ const (
 // Refusals and locks.
 const (
 	// An agent was refused something: `op`, `path` (a path, a name, an address or a system call),
-	// `program` and `pid` where known, and `hint`; `count` if the event stands for several refusals, with `first`, the
+	// `program` and `pid` where known, `errno` that the program got, and `hint`; `count` if the event stands for several refusals, with `first`, the
 	// time of the first, and `others`, what they have in common, if they are not all of `path`;
 	// `rule` is what decided, and `shown` is DENIED_READ or DENIED_WRITE if that is a rule that denies the path
 	// (`code` is then UNDECLARED_READ or UNDECLARED_WRITE, as where no rule permits it);

@@ -24,12 +24,14 @@ const (
 	OnStallStop    = "stop"
 )
 
-// PatrolAgent is what the patrol sees of an agent that lives.
+// PatrolAgent is what the patrol sees of an agent that lives, or is in Error.
 type PatrolAgent struct {
 	Agent     string `json:"agent"`
 	Workspace string `json:"workspace"`
 	Status    Status `json:"status"`
-	Task      string `json:"task,omitempty"`
+	// Reason is why it is in Error.
+	Reason string `json:"reason,omitempty"`
+	Task   string `json:"task,omitempty"`
 	// QuietSeconds is for how long it has made no progress, UnchangedSeconds for how long it has
 	// changed nothing. Both begin again with the agent's program, and with polisd.
 	QuietSeconds     float64 `json:"quiet_seconds"`

@@ -33,6 +33,17 @@ type WhyEntry struct {
 	Probe bool `json:"probe,omitempty"`
 }
 
+// Refusals are what an agent was refused, and its state.
+type Refusals struct {
+	Why          []WhyEntry `json:"why"` // the newest first
+	Status       Status     `json:"status"`
+	StatusReason string     `json:"status_reason,omitempty"`
+	// StatusSince is when it came into that state; missing if that was before polisd recorded it.
+	StatusSince *time.Time `json:"status_since,omitempty"`
+	// Recorded: its shim does not run, and Why is what polisd has recorded of what it was refused.
+	Recorded bool `json:"recorded,omitempty"`
+}
+
 // Name is Shown, or Code.
 func (w WhyEntry) Name() string { return cmp.Or(w.Shown, string(w.Code)) }
 

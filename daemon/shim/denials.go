@@ -109,7 +109,7 @@ func (s *Shim) denialEvent(d view.Denial) api.Event {
 	}
 	ev := api.Event{Type: typ, Agent: s.Spec.Agent, Time: d.Time, Code: api.Code(d.Code),
 		Message: fmt.Sprintf("agent %s: %s of %s was refused (%s)", s.Spec.Agent, d.Op, api.PrintPath(d.Path), because(d)),
-		Data:    map[string]any{"op": d.Op, "path": api.EncodePath(d.Path), "holder": d.Holder, "pid": d.Pid, "program": d.Program, "hint": d.Hint}}
+		Data:    map[string]any{"op": d.Op, "path": api.EncodePath(d.Path), "holder": d.Holder, "pid": d.Pid, "program": d.Program, "hint": d.Hint, "errno": d.Errno}}
 	if rule := d.OwnRule(); rule != "" {
 		ev.Data["rule"] = rule
 	}

@@ -54,12 +54,14 @@ type Agent struct {
 	Recording bool `json:"recording,omitempty"`
 	// RulesLost: its rules are not known any more, and it may do nothing until it
 	// is given some.
-	RulesLost      bool            `json:"rules_lost,omitempty"`
-	PortMappings   []PortMap       `json:"port_mappings"`
-	CreatedAt      time.Time       `json:"created_at"`
-	CgroupPath     string          `json:"cgroup_path"`
-	Status         api.Status      `json:"status"`
-	StatusReason   string          `json:"status_reason,omitempty"`
+	RulesLost    bool       `json:"rules_lost,omitempty"`
+	PortMappings []PortMap  `json:"port_mappings"`
+	CreatedAt    time.Time  `json:"created_at"`
+	CgroupPath   string     `json:"cgroup_path"`
+	Status       api.Status `json:"status"`
+	StatusReason string     `json:"status_reason,omitempty"`
+	// StatusSince is when it came into that state; zero if an earlier polisd recorded it.
+	StatusSince    time.Time       `json:"status_since,omitzero"`
 	MergeStatus    api.MergeStatus `json:"merge_status,omitempty"`
 	MergeCommitSHA string          `json:"merge_commit_sha,omitempty"`
 	// Trashed is where its worktree was moved when it was broken and a new one was made; empty if that never happened.

@@ -172,6 +172,20 @@ func (r *Runner) awaitChoice(ctx context.Context, x api.Race) api.Race {
 	}
 }
 
+// resultNow records what the task of the winner came to with the merge.
+func (r *Runner) resultNow(ctx context.Context, x api.Race, note func(error)) {
+	for i, p := range x.Racers {
+		if p.Agent == x.Winner {
+			ctx, cancel := context.WithTimeout(ctx, undoTime)
+			err := r.Agents.Await(ctx, &p)
+			cancel()
+			if note(err); err == nil {
+				r.racer(x.ID, i, func(q *api.Racer) { q.Result = p.Result })
+			}
+		}
+	}
+}
+
 // finish merges the winner if requested, and saves the work of the others in the trash.
 func (r *Runner) finish(ctx context.Context, x api.Race) {
 	note := func(err error) {
@@ -203,6 +217,7 @@ func (r *Runner) finish(ctx context.Context, x api.Race) {
 			cancel()
 			note(err)
 			x = r.change(x.ID, func(x *api.Race) { x.MergeCommitSHA = commit })
+			r.resultNow(ctx, x, note)
 		}
 		note(r.Agents.Keep(ctx, x, x.Winner))
 	}

@@ -52,11 +52,14 @@ func (t *Timeline) restore(ctx context.Context, id string, req api.SnapshotResto
 	if err := checkPaths(req.Paths); err != nil {
 		return api.SnapshotRestored{}, err
 	}
+	var unwritable error
 	if !req.DryRun {
-		if err := t.Host.Writable(ctx, rec.Agent); err != nil {
-			return api.SnapshotRestored{}, err
+		if unwritable = t.Host.Writable(ctx, rec.Agent); unwritable != nil && (r.again || api.CodeOf(unwritable) != api.CodeBadState) {
+			return api.SnapshotRestored{}, unwritable
 		}
 	}
+	// What forbids the restore itself comes before what only a stop of the agent permits: a stop would change nothing.
+	r.probe = unwritable != nil
 	r.t, r.id, r.goal, r.req, r.ignored = t, id, goal, req, rec.Ignored
 	err = t.withRoom(ctx, rec.Agent, r.own, func() error { // a full store is an error before anything is changed
 		return t.Host.Hold(ctx, rec.Agent, func(ctx context.Context, still Still) (err error) {
@@ -64,6 +67,9 @@ func (t *Timeline) restore(ctx context.Context, id string, req api.SnapshotResto
 			return err
 		})
 	})
+	if err == nil && unwritable != nil {
+		return api.SnapshotRestored{}, unwritable
+	}
 	return out, err
 }
 
@@ -90,7 +96,7 @@ func (r *restorer) held(ctx context.Context, rec api.Snapshot, still Still) (api
 			out.Paths = append(out.Paths, p)
 		}
 	}
-	if (len(r.steps) > 0 || r.moving()) && !req.DryRun {
+	if (len(r.steps) > 0 || r.moving()) && !req.DryRun && !r.probe {
 		t.publish(api.Event{Type: api.EventSnapshotRestored, Agent: rec.Agent, Message: fmt.Sprintf("%s of agent %s restored from snapshot %s; the state before is snapshot %s", api.Count(out.Changed, "path"), rec.Agent, id, out.Before),
 			Data: map[string]any{"snapshot": id, "before": out.Before, "workspace": t.Workspace, "changed": out.Changed, "refs": out.Refs}})
 	}
@@ -110,7 +116,8 @@ type restorer struct {
 	req     api.SnapshotRestoreRequest
 	// again: files can have changed already, below a view that has not been notified. own: the agent itself
 	// asks, and its rules hold.
-	again, own bool
+	// probe: nothing is changed, and whatever forbids it is an error.
+	again, own, probe bool
 	// branch: HEAD, the index and the refs are brought back, too. moves are how.
 	branch bool
 	to     record
@@ -155,6 +162,10 @@ func (r *restorer) run(ctx context.Context, tree Tree) (err error) {
 	if err != nil {
 		return err
 	}
+	if r.probe {
+		release()
+		return nil
+	}
 	if err := r.prepare(ctx, tree); err != nil {
 		release()
 		return err
@@ -183,45 +194,6 @@ func (r *restorer) run(ctx context.Context, tree Tree) (err error) {
 		t.Log.Warn("record of a finished restoration not removed", "agent", r.w.rec.Agent, "err", rerr)
 	}
 	return err
-}
-
-// permitted returns an error if the agent itself asks, and its rules do not let it write what would change.
-func (r *restorer) permitted(tree Tree) error {
-	if !r.own {
-		return nil
-	}
-	n := 0
-	for i := range r.steps {
-		e := r.steps[i].Make
-		if e == nil {
-			e = r.steps[i].Remove
-		}
-		if !tree.Declared(e.Path, e.Kind == snapshot.Dir) {
-			n++ // which ones is not said: it may not know that they exist
-		}
-	}
-	if n == 0 {
-		return nil
-	}
-	return api.Errorf(api.CodeUndeclaredWrite, "restore snapshot %s: the rules of agent %s do not let it write %s that would change", r.id, r.w.rec.Agent, api.Count(n, "path")).
-		WithHint("nothing was changed; name the paths to go back: polisctl rewind --to %s PATH", r.id)
-}
-
-// available returns an error unless the store has every content that the steps need: before anything
-// is changed. Their hashes are compared when they are written.
-func (r *restorer) available() error {
-	for i := range r.steps {
-		e := r.steps[i].Make
-		if e == nil {
-			continue
-		}
-		for _, h := range []cas.Hash{e.Hash, e.Attrs} {
-			if !h.IsZero() && !r.t.objects.Has(h) {
-				return corrupt(r.id, fmt.Errorf("%q: %w", e.Path, cas.ErrMissing))
-			}
-		}
-	}
-	return nil
 }
 
 // leases returns the paths that take a lease: files and links that git does not ignore.

@@ -223,13 +223,10 @@ func (c *Client) Logs(ctx context.Context, name string, lines int, follow bool) 
 	return s, nil
 }
 
-// Why explains what an agent was refused, the latest last.
-func (c *Client) Why(ctx context.Context, name string) ([]api.WhyEntry, error) {
-	var out struct {
-		Why []api.WhyEntry `json:"why"`
-	}
-	err := c.call(ctx, http.MethodGet, agentPath(name, "why"), nil, nil, &out)
-	return out.Why, err
+// Why explains what an agent was refused.
+func (c *Client) Why(ctx context.Context, name string) (out api.Refusals, err error) {
+	err = c.call(ctx, http.MethodGet, agentPath(name, "why"), nil, nil, &out)
+	return out, err
 }
 
 // Leftovers returns what the agent's last command left running.

@@ -269,6 +269,7 @@ func TestEveryCallUsesItsRoute(t *testing.T) {
 		{"GET /v1/agents/claude/tasks ", func(c *Client) error { _, err := c.Tasks(ctx, "claude"); return err }},
 		{"GET /v1/agents/claude/attach ", func(c *Client) error { _, err := c.Where(ctx, "claude"); return err }},
 		{"GET /v1/locks ", func(c *Client) error { _, err := c.Locks(ctx); return err }},
+		{"GET /v1/locks?workspace=w ", func(c *Client) error { _, err := c.LocksOf(ctx, "w"); return err }},
 		{`POST /v1/locks {"path":"a","agent":"claude"}`, func(c *Client) error { _, err := c.Lock(ctx, lock); return err }},
 		{`DELETE /v1/locks {"path":"a","agent":"claude"}`, func(c *Client) error { return c.Unlock(ctx, lock) }},
 		{"GET /v1/ports ", func(c *Client) error { _, err := c.Ports(ctx); return err }},

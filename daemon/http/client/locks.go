@@ -11,11 +11,14 @@ import (
 )
 
 // Locks lists the leases held now.
-func (c *Client) Locks(ctx context.Context) ([]api.Lock, error) {
+func (c *Client) Locks(ctx context.Context) ([]api.Lock, error) { return c.LocksOf(ctx, "") }
+
+// LocksOf is Locks of one workspace; "" means all.
+func (c *Client) LocksOf(ctx context.Context, workspace string) ([]api.Lock, error) {
 	var out struct {
 		Locks []api.Lock `json:"locks"`
 	}
-	err := c.call(ctx, http.MethodGet, "/v1/locks", nil, nil, &out)
+	err := c.call(ctx, http.MethodGet, "/v1/locks", ofWorkspace(workspace), nil, &out)
 	return out.Locks, err
 }
 

@@ -8,7 +8,11 @@ import (
 )
 
 func (s *Server) agents(w http.ResponseWriter, r *http.Request) error {
-	return s.reply(w, http.StatusOK, map[string]any{"agents": s.Backend.List(r.Context(), r.URL.Query().Get("workspace"))})
+	ws, err := s.workspace(r)
+	if err != nil {
+		return err
+	}
+	return s.reply(w, http.StatusOK, map[string]any{"agents": s.Backend.List(r.Context(), ws)})
 }
 
 func (s *Server) add(w http.ResponseWriter, r *http.Request) error {
@@ -127,10 +131,10 @@ func (s *Server) why(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if res == nil {
-		res = []api.WhyEntry{}
+	if res.Why == nil {
+		res.Why = []api.WhyEntry{}
 	}
-	return s.reply(w, http.StatusOK, map[string]any{"why": res})
+	return s.reply(w, http.StatusOK, res)
 }
 
 func (s *Server) policy(w http.ResponseWriter, r *http.Request) error {

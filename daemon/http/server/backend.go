@@ -19,6 +19,8 @@ type Backend interface {
 	Down(ctx context.Context, workspace string, req api.DownRequest) (api.DownResponse, error)
 	// ProjectChecks describes the project of a workspace.
 	ProjectChecks(ctx context.Context, workspace string) (api.ProjectReport, error)
+	// WorkspaceName returns the name of the workspace that is named, or is at a path.
+	WorkspaceName(nameOrPath string) (string, error)
 	MoveWorkspace(ctx context.Context, workspace string, req api.MoveRequest) (api.Workspace, error)
 	Workspaces() []api.Workspace
 	Types() (map[string]config.BaseType, error)
@@ -210,7 +212,7 @@ type Agents interface {
 	Rebase(ctx context.Context, name string) (api.RebaseResponse, error)
 	Diff(ctx context.Context, name string, opt api.DiffRequest, to io.Writer) error
 	Leftovers(ctx context.Context, name string, end bool) (api.Leftovers, error)
-	Why(ctx context.Context, name string) ([]api.WhyEntry, error)
+	Why(ctx context.Context, name string) (api.Refusals, error)
 	Attach(name string) (api.Attach, error)
 	Policy(name string) (api.Policy, error)
 	Tasks(name string) ([]api.Task, error)

@@ -114,8 +114,21 @@ func (s *Server) top(w http.ResponseWriter, r *http.Request) error {
 	return s.reply(w, http.StatusOK, t)
 }
 
+// workspace returns the name of the workspace that a query names or has the path of; "" if it has none.
+func (s *Server) workspace(r *http.Request) (string, error) {
+	named := r.URL.Query().Get("workspace")
+	if named == "" {
+		return "", nil
+	}
+	return s.Backend.WorkspaceName(named)
+}
+
 func (s *Server) locks(w http.ResponseWriter, r *http.Request) error {
-	return s.reply(w, http.StatusOK, map[string]any{"locks": s.Backend.Locks(r.URL.Query().Get("workspace"))})
+	ws, err := s.workspace(r)
+	if err != nil {
+		return err
+	}
+	return s.reply(w, http.StatusOK, map[string]any{"locks": s.Backend.Locks(ws)})
 }
 
 func (s *Server) usage(w http.ResponseWriter, r *http.Request) error {

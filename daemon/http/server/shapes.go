@@ -96,7 +96,7 @@ func shapes() map[string]shape {
 		"POST /v1/agents/{name}/pull-request": {in: api.PullRequest{}, optional: true, out: api.PullResponse{}},
 		"POST /v1/agents/{name}/remote":       {in: api.RemoteRequest{}, out: api.RemoteResponse{}, steps: true},
 		"GET /v1/agents/{name}/logs":          {text: "text/plain", query: []query{follow, raw, {"lines", "integer", "the last lines, at most 100000; 50 if not given"}, {"from", "integer", "the byte to continue from: the header Polis-Log-Position of an earlier answer, plus the bytes read of it"}}},
-		"GET /v1/agents/{name}/why":           {out: api.WhyEntry{}, list: "why"},
+		"GET /v1/agents/{name}/why":           {out: api.Refusals{}},
 		"GET /v1/agents/{name}/leftovers":     {out: api.Leftovers{}},
 		"DELETE /v1/agents/{name}/leftovers":  {out: api.Leftovers{}},
 		"GET /v1/agents/{name}/policy":        {out: api.Policy{}},

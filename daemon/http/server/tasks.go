@@ -46,7 +46,11 @@ func (s *Server) allTasks(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	t, err := s.Backend.AllTasks(r.URL.Query().Get("workspace"), limit)
+	ws, err := s.workspace(r)
+	if err != nil {
+		return err
+	}
+	t, err := s.Backend.AllTasks(ws, limit)
 	if err != nil {
 		return err
 	}

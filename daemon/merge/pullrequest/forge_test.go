@@ -83,24 +83,25 @@ func TestTheTitleReportsWhatWasDone(t *testing.T) {
 		work Work
 		want string
 	}{
-		"one commit":               {Work{Commits: one, Task: "do things"}, "Fix the parser"},
-		"more: the task":           {Work{Commits: two, Task: "\n# Make it fast\nplease"}, "Make it fast"},
+		"one commit":               {Work{Commits: one, Tasks: []string{"do things"}}, "Fix the parser"},
+		"more: the task":           {Work{Commits: two, Tasks: []string{"\n# Make it fast\nplease", "continue"}}, "Make it fast"},
 		"no task: the last commit": {Work{Commits: two}, "Test it"},
 		"nothing but a branch":     {Work{Branch: "agent/x", Commits: []Commit{{}, {}}}, "Changes of agent/x"},
-		"long":                     {Work{Commits: two, Task: strings.Repeat("word ", 50)}, strings.TrimSpace(strings.Repeat("word ", 19)) + "…"},
-		"hostile":                  {Work{Commits: two, Task: "a\x1b[31m\u202eb"}, "a[31mb"},
+		"long":                     {Work{Commits: two, Tasks: []string{strings.Repeat("word ", 50)}}, strings.TrimSpace(strings.Repeat("word ", 19)) + "…"},
+		"hostile":                  {Work{Commits: two, Tasks: []string{"a\x1b[31m\u202eb"}}, "a[31mb"},
 	} {
 		require.Equal(t, tc.want, tc.work.Title(), name)
 	}
-	body := Work{Agent: "claude", Branch: "agent/claude", Task: "Make it fast\nplease", Commits: two, More: 3, Range: "aaaa..bbbb"}.Body()
+	body := Work{Agent: "claude", Branch: "agent/claude", Tasks: []string{"Make it fast\nplease"}, Commits: two, More: 3, Range: "aaaa..bbbb"}.Body()
 	require.Equal(t, "## Task\n\n> Make it fast\n> please\n\n## Commits\n\n- Fix the parser\n- Test it\n- and 3 more: `git log --no-merges aaaa..bbbb` lists all\n\nFrom branch `agent/claude` of agent claude.\n", body)
+	require.Contains(t, Work{Tasks: []string{"Make it fast", "Test it"}, Commits: two}.Body(), "## Tasks\n\n> Make it fast\n\n> Test it\n\n## Commits")
 	require.Equal(t, "Because.\n\nFrom branch `b` of agent a.\n", Work{Agent: "a", Branch: "b", Commits: one}.Body())
 }
 
 func TestTextsAreBoundedAndPrintable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		bytes := rapid.SliceOfN(rapid.Byte(), 0, 300)
-		w := Work{Agent: "a", Branch: "b", Task: strings.Repeat(string(bytes.Draw(t, "task")), rapid.IntRange(0, 300).Draw(t, "times")), Commits: []Commit{{Subject: string(bytes.Draw(t, "subject"))}, {}}}
+		w := Work{Agent: "a", Branch: "b", Tasks: []string{strings.Repeat(string(bytes.Draw(t, "task")), rapid.IntRange(0, 300).Draw(t, "times"))}, Commits: []Commit{{Subject: string(bytes.Draw(t, "subject"))}, {}}}
 		for _, s := range []string{w.Title(), w.Body()} {
 			require.NotEmpty(t, s)
 			require.True(t, utf8.ValidString(s))

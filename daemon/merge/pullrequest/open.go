@@ -35,10 +35,10 @@ type Opener struct {
 	Lock func(ctx context.Context) (release func(), err error)
 	// CheckTrees refuses a commit with trees that cannot be checked out.
 	CheckTrees func(ctx context.Context, branch, tip, base string) error
-	// LastTask returns the prompt of the agent's last task, "" if it had none.
-	LastTask func(agent string) (string, error)
-	Publish  func(api.Event)
-	Log      *slog.Logger
+	// Tasks returns the tasks of an agent, the oldest first.
+	Tasks   func(agent string) ([]api.Task, error)
+	Publish func(api.Event)
+	Log     *slog.Logger
 }
 
 // Open pushes the agent's branch as the owner of the project and opens a pull
@@ -59,7 +59,7 @@ func (o *Opener) Open(ctx context.Context, caller uint32, a api.Agent, rules gat
 	if err := p.remotes(ctx, kind); err != nil {
 		return api.PullResponse{}, err
 	}
-	if err := p.text(); err != nil {
+	if err := p.text(ctx); err != nil {
 		return api.PullResponse{}, err
 	}
 	return p.do(ctx)
@@ -203,8 +203,8 @@ func (p *pull) judge(ctx context.Context, tip string) error {
 	return merge.Held(p.agent.Name, p.agent.Branch, v, p.req.AcceptProtected || p.req.DryRun)
 }
 
-func (p *pull) text() (err error) {
-	if p.work.Task, err = p.LastTask(p.agent.Name); err != nil {
+func (p *pull) text(ctx context.Context) (err error) {
+	if p.work.Tasks, err = p.tasks(ctx); err != nil {
 		return err
 	}
 	if p.req.Title == "" {

@@ -19,23 +19,23 @@ type Commit struct{ Subject, Body string }
 // Work is what a pull request is about.
 type Work struct {
 	Agent, Branch string
-	// Task is the last thing the agent was asked to do; may be empty.
-	Task string
+	// Tasks are what the agent was to do when it made the commits, the oldest first; may be empty.
+	Tasks []string
 	// Commits are the branch's own, oldest first; More were left out. Range is all of them, for git log.
 	Commits []Commit
 	More    int
 	Range   string
 }
 
-// Title is a title for the work: of one commit its subject, else the task's
-// first line, else the branch.
+// Title is a title for the work: of one commit its subject, else the first line
+// of the first task, else the branch.
 func (w Work) Title() string {
 	if len(w.Commits) == 1 && w.More == 0 {
 		if t := oneLine(w.Commits[0].Subject); t != "" {
 			return t
 		}
 	}
-	for line := range strings.Lines(w.Task) {
+	for line := range strings.Lines(strings.Join(w.Tasks, "\n")) {
 		if t := oneLine(strings.TrimLeft(line, "#*- \t")); t != "" {
 			return t
 		}
@@ -48,12 +48,17 @@ func (w Work) Title() string {
 	return oneLine("Changes of " + w.Branch)
 }
 
-// Body is a description of the work: the task and the commits.
+// Body is a description of the work: the tasks and the commits.
 func (w Work) Body() string {
 	var b strings.Builder
-	if task := strings.TrimSpace(plain(w.Task)); task != "" {
-		b.WriteString("## Task\n\n")
-		for line := range strings.Lines(task) {
+	for i, task := range w.Tasks {
+		switch {
+		case i == 0 && len(w.Tasks) == 1:
+			b.WriteString("## Task\n\n")
+		case i == 0:
+			b.WriteString("## Tasks\n\n")
+		}
+		for line := range strings.Lines(strings.TrimSpace(plain(task))) {
 			b.WriteString("> " + strings.TrimRight(line, "\n") + "\n")
 		}
 		b.WriteString("\n")
