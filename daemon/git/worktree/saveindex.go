@@ -16,6 +16,10 @@ import (
 	"polis/fusefs/gitdir/fsck"
 )
 
+// maxCopiedIndex bounds the index of an agent that is copied for git, in bytes: more than ten million files. An agent
+// can give its index any size.
+const maxCopiedIndex = 1 << 30
+
 // copyIndex makes the copy that the commands work on and removes conflicts from it, which no tree
 // can contain. It returns the conflicting paths.
 func (s *saver) copyIndex(ctx context.Context, head string) ([]string, error) {
@@ -82,11 +86,14 @@ func (s *saver) readIndex() error {
 		return err
 	}
 	defer from.Close()
+	if fi.Size() > maxCopiedIndex {
+		return fmt.Errorf("the index has more than %d bytes", maxCopiedIndex)
+	}
 	to, err := os.OpenFile(s.index, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(to, from)
+	_, err = io.Copy(to, io.LimitReader(from, maxCopiedIndex)) // it can grow
 	return errors.Join(err, setTime(to, fi.ModTime()), s.w.giveFile(to), to.Close())
 }
 
