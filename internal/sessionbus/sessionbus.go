@@ -43,7 +43,7 @@ func Dir(t testing.TB, uid int) string {
 	}
 	dir := filepath.Join(runtimes, strconv.Itoa(uid))
 	require.NoError(t, os.Mkdir(dir, 0o700))
-	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) }) //nolint:forbidigo // a test; nothing is mounted below it
 	require.NoError(t, os.Chown(dir, uid, uid))
 	return dir
 }
