@@ -190,8 +190,11 @@ func TestWhatAShimReportsIsHeeded(t *testing.T) {
 	housekeeping := func(n int, o *Observed) { // it starts a program twice a second to see whether there is a login
 		o.Sample.Reads, o.Sample.Stored, o.Sample.Calls = int64(n), uint64(n), uint64(n)*quietIO
 	}
-	require.Len(t, run(limits.Stalled, reports(func(_ int, _ time.Time, p *wire.Progress) { p.Steps = true }), housekeeping), 1)
-	require.Empty(t, run(limits.Stalled, reports(func(_ int, _ time.Time, p *wire.Progress) { p.Steps, p.Calls = true, 1 }), housekeeping), "the tool reads and stores")
+	require.Len(t, run(limits.Stalled, reports(func(_ int, _ time.Time, p *wire.Progress) { p.Steps, p.Begins = true, true }), housekeeping), 1)
+	require.Empty(t, run(limits.Stalled, reports(func(_ int, _ time.Time, p *wire.Progress) { p.Steps = true }), housekeeping), "it reports a call when that has ended (opencode)")
+	little := func(n int, o *Observed) { housekeeping(n, o); o.Sample.Calls = uint64(n) * 80 }
+	require.Len(t, run(limits.Stalled, reports(func(_ int, _ time.Time, p *wire.Progress) { p.Steps = true }), little), 1)
+	require.Empty(t, run(limits.Stalled, reports(func(_ int, _ time.Time, p *wire.Progress) { p.Steps, p.Begins, p.Calls = true, true, 1 }), housekeeping), "the tool reads and stores")
 }
 
 func TestASuspectIsConfirmedByANewerObservation(t *testing.T) {

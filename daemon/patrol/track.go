@@ -100,7 +100,7 @@ func printed(o Observed) int64 {
 func ioBytes(o Observed) int64 { return int64(o.Sample.Calls+o.Sample.Disk) - 2*printed(o) }
 
 // waitsIdle reports whether the program reports its calls, and none is open: what it reads and stores then is
-// its own housekeeping, however much (copilot starts gh four times a second to see whether it can log in).
+// its own housekeeping.
 func waitsIdle(o Observed) bool {
 	return o.Progress != nil && o.Progress.Steps && o.Progress.Calls == 0
 }
@@ -126,7 +126,10 @@ func (t *track) take(now time.Time, o Observed, lim Limits) {
 		span = min(span, lim.Stalled/4)
 	}
 	sent, moved := t.net.over(now, int64(s.Net), span, quietNet), t.io.over(now, ioBytes(o), span, quietIO)
-	if sent || (moved || s.Reads != l.Reads) && !idle {
+	// Of a program that reports when a call begins, that is so however much it is: copilot starts gh four times a second
+	// to see whether it can log in. Others can be at work in a call, if they move more than those that wait.
+	moved = moved && !(idle && o.Progress.Begins)
+	if sent || moved || s.Reads != l.Reads && !idle {
 		t.used = now
 	}
 	share := verdict.BusyCPU

@@ -58,7 +58,7 @@ func (s *session) progress() *wire.Progress {
 	defer s.mu.Unlock()
 	p := &wire.Progress{Keys: s.readsKeys(), Printed: s.printed.Printed, New: s.printed.New, Step: s.called.step, NewCall: s.called.newCall}
 	if s.steps.reads() {
-		p.Steps = true
+		p.Steps, p.Begins = true, s.steps.stream.Begins()
 		if ended := s.steps.stream.Ended(); ended.After(p.Step) {
 			p.Step = ended
 		}

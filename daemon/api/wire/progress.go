@@ -14,6 +14,9 @@ type Progress struct {
 	Steps   bool      `json:"steps,omitempty"`
 	Step    time.Time `json:"step,omitzero"`
 	NewCall time.Time `json:"new_call,omitzero"`
+	// Begins: it reports each call of a tool when that begins, so that none is under way if Calls is 0. A shim that
+	// does not know reports false.
+	Begins bool `json:"begins,omitempty"`
 	// Call is the last call of a tool that has not ended, Calls is how many there are.
 	Call      string    `json:"call,omitempty"`
 	CallSince time.Time `json:"call_since,omitzero"`

@@ -50,9 +50,11 @@ func (s *Stream) call(id, name string, input []byte) {
 // await keeps what a call is until it ends.
 func (s *Stream) await(id, what string) {
 	if id == "" || len(id) > 256 {
+		s.late = true
 		return
 	}
 	if len(s.pending) >= maxPending {
+		s.late = true
 		clear(s.pending) // a program that ends none of its calls
 	}
 	s.pending[id] = call{oneLine(what, maxText), s.Now().UTC()}
@@ -73,6 +75,9 @@ func (s *Stream) Open() (what string, since time.Time, n int) {
 	}
 	return what, since, len(s.pending)
 }
+
+// Begins reports whether each call that is under way is among those that Open counts.
+func (s *Stream) Begins() bool { return !s.late }
 
 // Ended returns when a call ended last; zero if none has.
 func (s *Stream) Ended() time.Time { return s.ends }

@@ -65,6 +65,7 @@ type Stream struct {
 	said    string          // the last text that was shown
 	partial strings.Builder // text that comes in pieces
 	pending map[string]call // calls under way, by the program's identifiers
+	late    bool            // calls are reported when they end, or some were forgotten
 	ends    time.Time       // when a call ended last
 	refused map[string]bool // calls that were counted as refused
 	denied  []denial        // by polis, not reported yet; oldest first
@@ -77,7 +78,7 @@ func New(format string) *Stream {
 	if p == nil && format != "" {
 		return nil
 	}
-	return &Stream{Now: time.Now, parse: p, pending: map[string]call{}, refused: map[string]bool{}}
+	return &Stream{Now: time.Now, parse: p, late: format == "opencode", pending: map[string]call{}, refused: map[string]bool{}}
 }
 
 // Reads reports whether the stream has a format: else only Note is called.
