@@ -116,6 +116,9 @@ func (m *Manager) adopt(ctx context.Context, a *Agent) error {
 	case cur == api.StatusStopped:
 		m.found(a, api.StatusIdle, "")
 	}
+	if st.Running {
+		m.saidDone(a, st) // a polisd that stopped may not have processed that event
+	}
 	if st.Running && st.Task != "" && !m.works(a, st.Task) {
 		m.markExiting(a, st.Task, false)
 	}

@@ -147,7 +147,8 @@ func (m *Manager) workerOfAgent(ctx context.Context, parent string, req api.Dele
 	if err != nil {
 		return add, nil, err
 	}
-	// What is as configured for the parent is so for the worker, too, and follows the configuration.
+	// No other field of the request counts. What is as configured for the parent follows the configuration here, too.
+	add.AgentSpec = api.AgentSpec{Command: req.Command, Egress: req.Egress, HostPorts: req.HostPorts}
 	add.Workspace, add.BaseType, add.Role, add.Policy, add.MemoryMB = p.WS.Name, k.BaseType, k.Role, &got.Policy, got.MemoryMB
 	add.Limits, add.Env, add.Leftovers = req.Limits.Over(k.Limits), k.Env, k.Leftovers
 	add.Cone, add.NoSparse = k.Sparse.Clone(), k.Sparse == nil

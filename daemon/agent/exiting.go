@@ -63,32 +63,34 @@ func (m *Manager) awaitExit(ctx context.Context, a *Agent, id string) (waited bo
 	limit, cancel := context.WithTimeout(ctx, m.ExitTime)
 	defer cancel()
 	for {
-		over := m.toAwait(ctx, limit, a, id)
+		over, until := m.toAwait(ctx, limit, a, id)
 		if over == nil {
 			return waited
 		}
 		waited = true
-		m.awaitOver(ctx, limit, over)
+		m.awaitOver(until, over)
 	}
 }
 
-// toAwait is isExiting, and nil as well if ctx has ended, or limit for a program that continues.
-func (m *Manager) toAwait(ctx, limit context.Context, a *Agent, id string) <-chan struct{} {
+// toAwait is isExiting with the context that bounds the wait: limit for a program that continues, and ctx if it has
+// exited. It returns nil as well if that has ended.
+func (m *Manager) toAwait(ctx, limit context.Context, a *Agent, id string) (<-chan struct{}, context.Context) {
 	over, exited := m.isExiting(a, id)
-	if ctx.Err() != nil || m.ctx.Err() != nil || limit.Err() != nil && !exited {
-		return nil
+	until := limit
+	if exited {
+		until = ctx
 	}
-	return over
+	if until.Err() != nil || m.ctx.Err() != nil {
+		return nil, until
+	}
+	return over, until
 }
 
-// awaitOver waits for what toAwait returned.
-func (m *Manager) awaitOver(ctx, limit context.Context, over <-chan struct{}) {
-	if limit.Err() != nil {
-		limit = ctx
-	}
+// awaitOver waits for what toAwait returned. A program that exits meanwhile is awaited again.
+func (m *Manager) awaitOver(until context.Context, over <-chan struct{}) {
 	select {
 	case <-over:
-	case <-limit.Done():
+	case <-until.Done():
 	case <-m.ctx.Done():
 	}
 }
@@ -100,12 +102,12 @@ func (m *Manager) whenIdle(ctx context.Context, a *Agent) (*Agent, error) {
 	limit, cancel := context.WithTimeout(ctx, m.ExitTime)
 	defer cancel()
 	for {
-		over := m.toAwait(ctx, limit, a, "")
+		over, until := m.toAwait(ctx, limit, a, "")
 		if over == nil {
 			return a, nil
 		}
 		a.op.Unlock()
-		m.awaitOver(ctx, limit, over)
+		m.awaitOver(until, over)
 		var err error
 		if a, err = m.find(ctx, a.Name()); err != nil {
 			return nil, err

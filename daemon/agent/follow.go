@@ -110,6 +110,9 @@ func (m *Manager) hear(ctx context.Context, sh Shim, a *Agent, e api.Event) {
 		m.missed(ctx, sh, a, e.ID-last-1)
 	}
 	m.handleEvent(ctx, sh, a, e)
+	if ctx.Err() != nil {
+		return // it may be processed in part: the next follower gets it again
+	}
 	m.mu.Lock()
 	a.last = max(a.last, e.ID)
 	m.mu.Unlock()
@@ -139,9 +142,10 @@ func (m *Manager) missed(ctx context.Context, sh Shim, a *Agent, n uint64) {
 }
 
 // stateOf returns the state of a shim that reported an end. A shim can be slow then, or be stopped, and
-// reports the end once: stateOf repeats the query until it answers, has ended or ctx has.
+// reports the end once: stateOf repeats the query, more and more rarely, until it answers, has ended or ctx has.
 func (m *Manager) stateOf(ctx context.Context, sh Shim, a *Agent) (wire.Status, bool) {
-	for first := true; ; first = false {
+	const rarest = 10 * time.Second
+	for pause := 100 * time.Millisecond; ; pause = min(2*pause, rarest) {
 		st, err := sh.Status(ctx)
 		if err == nil {
 			return st, true
@@ -149,7 +153,7 @@ func (m *Manager) stateOf(ctx context.Context, sh Shim, a *Agent) (wire.Status, 
 		if ctx.Err() != nil {
 			return st, false
 		}
-		if first {
+		if pause == 100*time.Millisecond || pause == rarest {
 			m.Log.Warn("state of the shim not read", "agent", a.Name(), "err", err)
 		}
 		if alive, aerr := m.Shims.Alive(ctx, a); aerr == nil && !alive {
@@ -158,7 +162,7 @@ func (m *Manager) stateOf(ctx context.Context, sh Shim, a *Agent) (wire.Status, 
 		select {
 		case <-ctx.Done():
 			return st, false
-		case <-time.After(100 * time.Millisecond):
+		case <-time.After(pause):
 		}
 	}
 }

@@ -177,14 +177,22 @@ func (m *Manager) runMain(ctx context.Context, a *Agent, known *wire.Status, req
 		began(st)
 		return nil
 	}
+	generation := a.Copy().Generation
 	m.wg.Go(func() {
 		sh := m.Shims.Dial(a.Name())
 		defer sh.Close()
-		if st, ok := m.stateOf(m.ctx, sh, a); ok {
+		if st, ok := m.stateOf(m.ctx, sh, a); ok && st.Task == req.Task && m.isOf(a, generation) {
 			began(st)
 		}
 	})
 	return nil
+}
+
+// isOf reports whether an agent still has the shim of that generation.
+func (m *Manager) isOf(a *Agent, generation uint64) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.agents[a.Name()] == a && a.Kept.Generation == generation && !a.leaving
 }
 
 // ended records the end of the main command.
