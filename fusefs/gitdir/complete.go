@@ -11,6 +11,8 @@ import (
 const (
 	// maxRefs is the most refs that an agent may own: every git that reads all refs reads them.
 	maxRefs = 4096
+	// maxRefBytes bounds their names together: polisd reads them in one answer of the shim.
+	maxRefBytes = 512 << 10
 	// completeFor is how long the result that an object is complete is cached.
 	completeFor = time.Minute
 	maxComplete = 20_000 // cached results, and revisions that are checked at once

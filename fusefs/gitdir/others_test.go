@@ -141,4 +141,15 @@ func TestRefsAreNotWithoutEnd(t *testing.T) {
 	require.Error(t, err)
 	require.Contains(t, out, "quota")
 	r.must(filepath.Join(r.dir, "a1"), "git commit -q --allow-empty -m more")
+
+	long := strings.Repeat("x", 250)
+	g.mu.Lock()
+	clear(g.owned)
+	for i := range maxRefBytes / 2000 {
+		g.owned[fmt.Sprintf("refs/tags/%s/%d", strings.Repeat(long+"/", 8), i)] = true
+	}
+	g.mu.Unlock()
+	out, err = run(t, filepath.Join(r.dir, "a1"), "git", "branch", "more")
+	require.Error(t, err)
+	require.Contains(t, out, "quota", "few, with long names")
 }

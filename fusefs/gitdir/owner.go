@@ -43,7 +43,14 @@ func (g *Guard) standsFor(name string) bool {
 func (g *Guard) many(name string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return len(g.owned) >= maxRefs && !g.owned[name] && !ofRemote(name)
+	if g.owned[name] || ofRemote(name) {
+		return false
+	}
+	size := len(name)
+	for r := range g.owned {
+		size += len(r)
+	}
+	return len(g.owned) >= maxRefs || size > maxRefBytes
 }
 
 // conflicts reports whether a new ref would block another: one of its parents is a ref, or packed

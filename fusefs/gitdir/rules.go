@@ -238,7 +238,7 @@ func (g *Guard) refLock(c fusefs.Caller, op fusefs.Op, path string, refuse func(
 		return refuse(hintTarget)
 	}
 	if op == fusefs.OpCreate && g.many(name) {
-		return g.refuseWith(c, op, path, syscall.EDQUOT, Denial{Code: codeQuota, Hint: fmt.Sprintf("this agent has %d branches and tags, as many as it may: delete some", maxRefs)})
+		return g.refuseWith(c, op, path, syscall.EDQUOT, Denial{Code: codeQuota, Hint: fmt.Sprintf("this agent has as many branches and tags as it may, %d with names of %d bytes together: delete some", maxRefs, maxRefBytes)})
 	}
 	if op == fusefs.OpCreate && g.standsFor(name) {
 		return refuse(hintName)
