@@ -73,13 +73,17 @@ type bare struct{ context.Context }
 
 func (bare) Value(any) any { return nil }
 
-// settle waits until the transport has read all that came on a connection before the request which gets it. The
+// settle waits until the transport has read all that came on a connection with what it has read, before a request gets it. The
 // transport closes a connection on which an answer comes that it did not ask for, but in a goroutine of its own: a
 // request that is sooner would get that answer. When it is closed, the transport sends the request on another one.
 func settle(ctx context.Context, c net.Conn) {
-	if t, ok := c.(*tls.Conn); ok {
-		if t.ConnectionState().NegotiatedProtocol == "h2" {
-			return // each answer has the number of its request
+	if t, ok := c.(*tls.Conn); ok && t.ConnectionState().NegotiatedProtocol == "h2" {
+		return // each answer has the number of its request
+	}
+	for {
+		t, ok := c.(*tls.Conn) // one in another, if the proxy has TLS, too
+		if !ok {
+			break
 		}
 		c = t.NetConn()
 	}

@@ -5,7 +5,8 @@ import (
 	"sync"
 )
 
-// idle records whether the reader of a connection waits in Read for bytes: then it has used all that came before.
+// idle records whether the reader of a connection, of which there is one, waits in Read for bytes: then it has used all
+// that it has read.
 type idle struct {
 	mu      sync.Mutex
 	now     bool
@@ -47,9 +48,9 @@ func (i *idle) done() (bool, <-chan struct{}) {
 	return false, i.changed
 }
 
-// AwaitReader waits until the connection's reader waits in Read, so that it has used all bytes that came before, or
-// until the connection is closed or ctx ends. After it, what a client of HTTP writes is not answered by bytes that came
-// before: those the reader has seen, and closed the connection.
+// AwaitReader waits until the connection's one reader waits in Read, so that it has used all that it has read, or until
+// the connection is closed or ctx ends. After it, what a client of HTTP writes is not answered by bytes that came with
+// an answer before: those the reader has seen, and closed the connection. Bytes that come later are not awaited.
 func (c *Conn) AwaitReader(ctx context.Context) {
 	for {
 		done, changed := c.idle.done()
