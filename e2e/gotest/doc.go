@@ -5,9 +5,9 @@
 // program and does not find it has tested nothing.
 //
 // A test that failed is run once more, alone, after all others. If it passes then, it is printed as
-// "FLAKY package.Test" with the output of its first run, and counted: more than two in a run, or
-// than one of a thousand of its tests, are a failure. A package that does not build, a data race, and a panic, time limit or exit that kept other
-// tests from running stay failures. POLIS_TEST_RESULTS names the file in which the invocations of one
+// "FLAKY package.Test" with the output of its first run, and counted: more than two in a run are a
+// failure; in a run of 3,000 tests or more, more than one of a thousand. A package that does not
+// build, a data race, and a panic, time limit or exit that kept other tests from running stay failures. POLIS_TEST_RESULTS names the file in which the invocations of one
 // run (scripts/parts) record what failed, what is flaky and how many tests ran.
 //
 // It owns no test and sets no option: its arguments go to go test as they are. With "-sides N"
