@@ -1,5 +1,5 @@
 // Package http has no code: its folders listen for people and programs, or speak to what listens: the API and its
 // client, the metrics, and the proxy for the programs of agents.
 //
-// They decide who may call, and nothing about agents.
+// The server decides who may call; none of them decides anything about agents.
 package http

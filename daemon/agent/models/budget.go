@@ -51,7 +51,7 @@ type BudgetKeeper struct {
 	last    atomic.Pointer[[]BudgetUse] // what Uses returned
 	mu      sync.Mutex
 	loaded  bool
-	kept    keptBudget
+	kept    budgetFile
 }
 
 // account returns the account of a bound as it is now. What cannot be counted is an error. k.mu is held.

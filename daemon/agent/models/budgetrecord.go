@@ -9,8 +9,8 @@ import (
 	"polis/daemon/store"
 )
 
-// keptBudget is the file.
-type keptBudget struct {
+// budgetFile is what is saved of one day.
+type budgetFile struct {
 	Day   string                       `json:"day"`
 	Roles map[string]map[string]*bound `json:"roles"`
 }
@@ -39,7 +39,7 @@ func (k *BudgetKeeper) load(day string) {
 		k.loaded = true
 	}
 	if k.kept.Day != day || k.kept.Roles == nil || lost {
-		k.kept = keptBudget{Day: day, Roles: map[string]map[string]*bound{}}
+		k.kept = budgetFile{Day: day, Roles: map[string]map[string]*bound{}}
 		if lost {
 			k.kept.Roles[""] = map[string]*bound{"": {Unknown: true}} // it marks those that are made today
 		}

@@ -145,7 +145,7 @@ func (k *TrackedKeeper) charged(ctx context.Context, agent string) context.Conte
 	return k.Charge(ctx, agent)
 }
 
-// list collects the trackedNames that a git command prints, NUL after each.
+// list collects the names that a git command prints, NUL after each.
 func (k *TrackedKeeper) list(ctx context.Context, args ...string) (*pathset.Builder, error) {
 	n := trackedNames{b: &pathset.Builder{}}
 	if _, err := k.Repo.Do(ctx, git.Cmd{Args: args, Stdout: &n, Timeout: listTime}); err != nil {
@@ -157,7 +157,7 @@ func (k *TrackedKeeper) list(ctx context.Context, args ...string) (*pathset.Buil
 	return n.b, nil
 }
 
-// trackedNames is a writer of trackedNames with a NUL after each.
+// trackedNames takes names with a NUL after each.
 type trackedNames struct {
 	b    *pathset.Builder
 	part []byte

@@ -45,7 +45,7 @@ func (r *Record) Check(ctx context.Context) error {
 }
 
 // Note records the result of a check and returns the damage. It reports a changed result. An error
-// that is not damage leaves the newRecord unchanged.
+// that is not damage leaves the record unchanged.
 func (r *Record) Note(found error) error {
 	damaged := errors.Is(found, git.ErrDamaged)
 	if found != nil && !damaged {

@@ -87,7 +87,7 @@ func (s *saver) readIndex() error {
 	}
 	defer from.Close()
 	if fi.Size() > maxCopiedIndex {
-		return fmt.Errorf("the index has more than %d bytes", maxCopiedIndex)
+		return fmt.Errorf("the index has more than %d bytes: git reset in the agent makes it again, if it is removed", maxCopiedIndex)
 	}
 	to, err := os.OpenFile(s.index, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {

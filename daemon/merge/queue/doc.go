@@ -14,8 +14,8 @@
 // A [FlowBook] keeps the signals of requests to merge (seed 004, "Signal Flow Design"): ready, then merged,
 // failed or withdrawn, correlated by an ID. It is plain memory. Its caller saves it in one file with the queue,
 // publishes what [FlowBook.Unpublished] returns after the save, and reports what was published: so every state
-// is published at least once, also after a crash. What was merged or has failed never changes, each call may be
-// repeated, and the number of signals is bounded. A [Recorder] records the results of requests and publishes
+// is published at least once, also after a crash. What was merged or has failed never changes. Each call may be
+// repeated. The number of signals is bounded. A [Recorder] records the results of requests and publishes
 // the signals. A [Reworker] gives a failed request to an agent, once, also after a crash.
 //
 // Lock order: Reworker.mu or Recorder.announcing, then FlowBook.mu. Worker.mu and FlowBook.mu are leaves;

@@ -14,6 +14,7 @@
 // [Operation] in which order one is checked and performed. An approval is for one request: it is the key of the
 // question, which contains all refs and commits. A [PushJudge] owns the rule for names of refs (the agent's own
 // branch, the branches that the configuration names, and the tags that the agent made) and the comparison of
-// each pushed commit with the agent's rules, as before a merge (package gate). What decides moves no ref and
-// contacts no remote; a [Broker] performs what was permitted, and decides nothing. No lock is held.
+// each pushed commit with the agent's rules, as before a merge (package gate). These three read no repository
+// but by their callers' functions, hold no lock, move no ref and contact no remote: a [Broker] performs what was
+// permitted, and nothing else.
 package remote
