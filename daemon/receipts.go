@@ -103,17 +103,17 @@ func (b *backend) Receipts(ctx context.Context, req api.ReceiptsRequest) (api.Re
 }
 
 // refused returns what an agent was refused since then, as its receipts have it.
-func (d *Daemon) refused(ctx context.Context, workspace, agent string, since time.Time) ([]api.WhyEntry, error) {
+func (d *Daemon) refused(ctx context.Context, workspace, agent string, since time.Time) ([]api.WhyEntry, uint64, error) {
 	s := d.receiptStores()[workspace]
 	if s == nil {
-		return nil, nil
+		return nil, 0, nil
 	}
 	d.Recorded(ctx)
 	why, broken, err := s.Refusals(ctx, agent, since)
-	if broken != nil {
-		d.Log.Warn("refusals read up to a receipt that does not match its hash", "workspace", workspace, "agent", agent, "entry", broken.Seq)
+	if broken == nil {
+		return why, 0, err
 	}
-	return why, err
+	return why, max(broken.Seq, 1), err
 }
 
 // VerifyReceipts compares all receipts with their hashes.

@@ -57,7 +57,9 @@ func whyPage(p *page, name string, res api.Refusals) {
 	if res.Recorded {
 		p.line("%s", recordedText(name, res))
 	}
-	if len(why) == 0 {
+	if res.DamagedFrom > 0 {
+		p.line("the receipts of the agent are damaged: what it was refused from entry %d on is not known; polisctl receipts verify shows more", res.DamagedFrom)
+	} else if len(why) == 0 {
 		p.line("agent %s was refused nothing", name)
 	}
 	for _, w := range why {

@@ -35,6 +35,9 @@ func TestWhyNamesTheStateOfAnAgentThatDoesNotRun(t *testing.T) {
 	require.Equal(t, "agent alice is in state Error since 2026-01-02 03:04:05 (its shim died\\x1b)\nagent alice was refused nothing\n",
 		text(api.Refusals{Recorded: true, Status: api.StatusError, StatusSince: &since, StatusReason: "its shim died\x1b"}))
 	require.NotContains(t, text(api.Refusals{Status: api.StatusIdle, Why: one}), "agent alice")
+	damaged := text(api.Refusals{Recorded: true, Status: api.StatusStopped, DamagedFrom: 7})
+	require.Contains(t, damaged, "from entry 7 on is not known")
+	require.NotContains(t, damaged, "refused nothing")
 }
 
 func TestPortsOfWhatACommandLeftRunningAreNamed(t *testing.T) {

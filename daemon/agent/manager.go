@@ -71,7 +71,8 @@ type Manager struct {
 	// FollowOpens stores what an agent opens, until ctx ends; nil: nothing does.
 	FollowOpens func(ctx context.Context, agent string)
 	// Refused returns what the receipts of a workspace have of what an agent was refused since then; nil: there are none.
-	Refused func(ctx context.Context, workspace, agent string, since time.Time) ([]api.WhyEntry, error)
+	// damaged is the number of the first that does not match its hash, where it ends.
+	Refused func(ctx context.Context, workspace, agent string, since time.Time) (why []api.WhyEntry, damaged uint64, err error)
 	// Prepare is called when an agent's shim serves its view, and makes its first checkpoint quick. It ends with ctx; nil:
 	// nothing is done.
 	Prepare func(ctx context.Context, agent string)

@@ -29,7 +29,7 @@ func (m *Manager) Why(ctx context.Context, name string) (api.Refusals, error) {
 		out.StatusSince = &at
 	}
 	if out.Recorded {
-		out.Why, err = m.recorded(ctx, a, k.CreatedAt)
+		out.Why, out.DamagedFrom, err = m.recorded(ctx, a, k.CreatedAt)
 	} else {
 		out.Why, err = m.ofShim(ctx, a)
 	}
@@ -54,22 +54,23 @@ func (m *Manager) ofShim(ctx context.Context, a *Agent) ([]api.WhyEntry, error) 
 	return withBlocked(why, m.blocked(a, time.Time{}), m.Now()), nil
 }
 
-// recorded returns what the records have of an agent that was added then: its receipts, and those of its tasks.
-func (m *Manager) recorded(ctx context.Context, a *Agent, added time.Time) ([]api.WhyEntry, error) {
+// recorded returns what the records have of an agent that was added then: its receipts, up to a damaged one, and those
+// of its tasks.
+func (m *Manager) recorded(ctx context.Context, a *Agent, added time.Time) (why []api.WhyEntry, damaged uint64, err error) {
 	tasks, err := m.records(a).List(task.MaxTasks, func(t api.Task) bool { return t.Began != nil && !t.Began.Before(added) })
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	var receipts, ofTasks []api.WhyEntry
 	if m.Refused != nil {
-		if receipts, err = m.Refused(ctx, a.WS.Name, a.Name(), added); err != nil {
-			return nil, err
+		if receipts, damaged, err = m.Refused(ctx, a.WS.Name, a.Name(), added); err != nil {
+			return nil, 0, err
 		}
 	}
 	for _, t := range tasks {
 		ofTasks = append(ofTasks, t.Refused...)
 	}
-	return mergeRefusals(receipts, ofTasks), nil
+	return mergeRefusals(receipts, ofTasks), damaged, nil
 }
 
 // mergeRefusals makes one entry of equal refusals, as a shim does: the newest first. Each refusal is one receipt, or one

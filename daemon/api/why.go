@@ -42,6 +42,9 @@ type Refusals struct {
 	StatusSince *time.Time `json:"status_since,omitempty"`
 	// Recorded: its shim does not run, and Why is what polisd has recorded of what it was refused.
 	Recorded bool `json:"recorded,omitempty"`
+	// DamagedFrom is the number of the first receipt that does not match its hash, if Recorded: what was refused from
+	// then on is not in Why.
+	DamagedFrom uint64 `json:"damaged_from,omitempty"`
 }
 
 // Name is Shown, or Code.
