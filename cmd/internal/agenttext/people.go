@@ -4,6 +4,7 @@ import (
 	"os/user"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // Who is the name of the one who did something, for people: of "user:1007", also at the end of "answer ann.k3f9q2ab of
@@ -14,11 +15,37 @@ func Who(by string) string {
 	if i < 0 || i > 0 && by[i-1] != ' ' {
 		return by
 	}
-	u, err := user.LookupId(by[i+len(mark):])
-	if err != nil {
+	name := nameOf(by[i+len(mark):])
+	if name == "" {
 		return by
 	}
-	return by[:i] + u.Username
+	return by[:i] + name
+}
+
+// names has the names of users by their numbers, "" of those that have none: a screen draws the same ones again and again.
+var names = struct {
+	mu sync.Mutex
+	of map[string]string
+}{of: map[string]string{}}
+
+// maxNames bounds names.
+const maxNames = 1024
+
+func nameOf(number string) string {
+	names.mu.Lock()
+	defer names.mu.Unlock()
+	name, known := names.of[number]
+	if known {
+		return name
+	}
+	if u, err := user.LookupId(number); err == nil {
+		name = u.Username
+	}
+	if len(names.of) >= maxNames {
+		clear(names.of)
+	}
+	names.of[number] = name
+	return name
 }
 
 var numbered = regexp.MustCompile(`\buser:[0-9]+\b`)

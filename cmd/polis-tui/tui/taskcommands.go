@@ -62,7 +62,7 @@ func (m *Model) cancelWork(g api.Agent) tea.Cmd {
 
 func (m *Model) mayCancel(t api.Task) doneMsg {
 	what := t.ID + " (" + clean(agenttext.FirstLine(t.Prompt, 60)) + ")"
-	q := &question{yes: func() tea.Cmd { return m.cancel(t.ID) }}
+	q := &question{yes: func() tea.Cmd { return m.cancel(t) }}
 	switch {
 	case t.State == api.TaskQueued:
 		q.text = "Drop " + what + "? It has not begun."
@@ -76,10 +76,18 @@ func (m *Model) mayCancel(t api.Task) doneMsg {
 	return doneMsg{ask: q}
 }
 
-func (m *Model) cancel(id string) tea.Cmd {
-	return m.aboutTask(id, "cancelling task "+id, func(ctx context.Context) doneMsg {
-		t, err := m.daemon.CancelTask(ctx, id)
-		return doneMsg{err: err, text: "task " + id + " is " + clean(taskResult(t))}
+// cancel cancels a task, or asks again if it has begun or ended since a person was asked.
+func (m *Model) cancel(asked api.Task) tea.Cmd {
+	return m.aboutTask(asked.ID, "cancelling task "+asked.ID, func(ctx context.Context) doneMsg {
+		now, err := m.daemon.Task(ctx, asked.ID, 0)
+		if err != nil {
+			return doneMsg{err: err}
+		}
+		if now.State != asked.State || lost(now) != lost(asked) {
+			return m.mayCancel(now)
+		}
+		t, err := m.daemon.CancelTask(ctx, asked.ID)
+		return doneMsg{err: err, text: "task " + asked.ID + " is " + clean(taskResult(t))}
 	})
 }
 

@@ -86,6 +86,19 @@ func TestTasksAreCancelledAndRetriedInThePalette(t *testing.T) {
 	}
 }
 
+// TestATaskThatBeganMeanwhileIsNotDropped: what a person confirmed is no longer true.
+func TestATaskThatBeganMeanwhileIsNotDropped(t *testing.T) {
+	f := busyAgent()
+	inBubble(t, f, func(t *testing.T, s *screen) {
+		s.keys(":tasks cancel two.5<enter>")
+		require.Contains(t, s.text(), "Drop two.5")
+		f.tasks[5].State = api.TaskRunning
+		s.keys("y")
+		require.Empty(t, f.changes())
+		require.Contains(t, s.text(), "Cancel two.5 (fifth)? Its program is ended")
+	})
+}
+
 func TestThePaletteNamesTheTaskThatItIsFor(t *testing.T) {
 	inBubble(t, busyAgent(), func(t *testing.T, s *screen) {
 		s.keys("jtj:")
