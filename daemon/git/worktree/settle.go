@@ -43,7 +43,8 @@ func (w *Workspace) Settle(ctx context.Context, agent string, v View, asked func
 		if locked, err := w.locked(agent); err != nil || locked {
 			return fail(err)
 		}
-		if _, err := w.Bare().Do(ctx, w.cmd(agent, v, "", "update-index", "-q", "--force-write-index")); err != nil {
+		// With --stdin, which names nothing, git enters the worktree: without it, it finds no file there that it should compare.
+		if _, err := w.Bare().Do(ctx, w.cmd(agent, v, "", "update-index", "-q", "--force-write-index", "-z", "--stdin")); err != nil {
 			return fail(err)
 		}
 	}
