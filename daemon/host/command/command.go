@@ -25,7 +25,7 @@ type Command struct {
 	Program string
 	// User is who it runs as; nil is the caller itself.
 	User *syscall.Credential
-	// Env is all of its environment.
+	// Env is all of its environment. Without one it has none: that of the caller is never given.
 	Env     []string
 	Input   []byte
 	Timeout time.Duration
@@ -44,7 +44,7 @@ func (c Command) Run(ctx context.Context) (output []byte, complete bool, err err
 		cmd.Path, cmd.Err = c.Program, nil
 	}
 	cmd.Dir = "/"
-	cmd.Env = c.Env
+	cmd.Env = append([]string{}, c.Env...) // nil would be polisd's
 	// A session of its own: it must not read from the terminal that started polisd.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: c.User}
 	cmd.WaitDelay = drainTime

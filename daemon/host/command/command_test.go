@@ -33,6 +33,15 @@ func TestACommandGetsWhatItIsGivenAndNothingElse(t *testing.T) {
 	require.Contains(t, string(out), "hidden")
 }
 
+// TestACommandWithoutAnEnvironmentHasNone and not that of polisd.
+func TestACommandWithoutAnEnvironmentHasNone(t *testing.T) {
+	t.Setenv("SECRET", "of polisd")
+	out, complete, err := Command{Argv: []string{"/usr/bin/env"}, Timeout: time.Minute, MaxOutput: 1 << 10}.Run(t.Context())
+	require.NoError(t, err)
+	require.True(t, complete)
+	require.Empty(t, string(out))
+}
+
 func TestACommandRunsAsItsUser(t *testing.T) {
 	need.Root(t)
 	c := sh("id -u; id -g; id -G")
