@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"syscall"
 	"time"
@@ -35,10 +36,49 @@ type Command struct {
 	Errors bool
 }
 
+// result is what Run returns.
+type result struct {
+	output   []byte
+	complete bool
+	err      error
+}
+
 // Run runs the command and returns the beginning of what it printed. complete reports whether that is all.
+// It returns at the latest endTime after the timeout or the end of ctx, with ErrUnended if the command runs on then.
 func (c Command) Run(ctx context.Context) (output []byte, complete bool, err error) {
+	uid := uint32(os.Geteuid())
+	if c.User != nil {
+		uid = c.User.Uid
+	}
+	if left.has(uid) {
+		return nil, false, fmt.Errorf("not started: a command of user %d before it was killed: %w", uid, ErrUnended)
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout, fmt.Errorf("it did not end in %s", c.Timeout))
 	defer cancel()
+	var r result
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		r.output, r.complete, r.err = c.run(ctx)
+	}()
+	select {
+	case <-ended:
+		return r.output, r.complete, r.err
+	case <-ctx.Done():
+	}
+	timer := time.NewTimer(endTime)
+	defer timer.Stop()
+	select {
+	case <-ended:
+		return r.output, r.complete, r.err
+	case <-timer.C:
+	}
+	left.add(uid, ended)
+	return nil, false, fmt.Errorf("%w: %w", context.Cause(ctx), ErrUnended)
+}
+
+// run runs the command and reaps it, whenever it ends. It is killed at the end of ctx.
+func (c Command) run(ctx context.Context) (output []byte, complete bool, err error) {
 	cmd := exec.CommandContext(ctx, c.Argv[0], c.Argv[1:]...) //nolint:forbidigo // the administrator's own command, as the user that the caller has decided on
 	if c.Program != "" {
 		cmd.Path, cmd.Err = c.Program, nil
