@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"polis/cmd/internal/agenttext"
 	"polis/daemon/api"
 )
 
@@ -27,7 +28,7 @@ func stepsText(p *page, t api.Task) {
 		p.line("  %s before: polisctl --json tasks show %s has the last %d", api.Count(more, "step"), t.ID, len(t.Steps))
 	}
 	for _, st := range steps {
-		p.line("  %s %-8s %s", st.Time.Local().Format(time.TimeOnly), string(st.Kind), firstLine(st.Text, 200))
+		p.line("  %s %-8s %s", st.Time.Local().Format(time.TimeOnly), string(st.Kind), firstLine(st.Text, 200)+agenttext.StepEnd(st))
 	}
 	if answer != "" {
 		p.line("")

@@ -32,6 +32,10 @@ type Step struct {
 	Text string `json:"text"`
 	// Failed: it did not do what it was to do.
 	Failed bool `json:"failed,omitempty"`
+	// Passed: the call that this step began has ended without an error. Took is how many seconds it took, whether it
+	// passed or not; of a program that reports a call only when it has ended, that is not known.
+	Passed bool    `json:"passed,omitempty"`
+	Took   float64 `json:"took_seconds,omitempty"`
 }
 
 // TaskReport is what an agent's program reports of a task in its machine-readable

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"polis/cmd/internal/agenttext"
 	"polis/cmd/internal/modeltext"
 	"polis/daemon/api"
 	"polis/internal/escape"
@@ -72,7 +73,7 @@ func stepLines(t api.Task) (out []string) {
 			kind += "!"
 		}
 		text, _, _ := strings.Cut(st.Text, "\n")
-		out = append(out, fmt.Sprintf("  %s %-8s %s", st.Time.Local().Format(time.TimeOnly), verbatim(kind), verbatim(text)))
+		out = append(out, fmt.Sprintf("  %s %-8s %s", st.Time.Local().Format(time.TimeOnly), verbatim(kind), verbatim(text)+agenttext.StepEnd(st)))
 	}
 	return out
 }

@@ -57,13 +57,14 @@ func (s *Stream) await(id, what string) {
 		s.late = true
 		clear(s.pending) // a program that ends none of its calls
 	}
-	s.pending[id] = call{oneLine(what, maxText), s.Now().UTC()}
+	s.pending[id] = call{oneLine(what, maxText), s.Now().UTC(), s.added}
 }
 
-// call is a call under way.
+// call is a call under way. step is the number of the step that it began, 0 if that was not kept.
 type call struct {
 	what  string
 	since time.Time
+	step  int
 }
 
 // Open returns the last call that has not ended, when it began, and how many there are.
@@ -84,7 +85,7 @@ func (s *Stream) Ended() time.Time { return s.ends }
 
 // failed notes that a call ended with an error.
 func (s *Stream) failed(id, message string) {
-	what := s.ended(id)
+	what := s.finish(id, false)
 	if s.byPolis(what, message) {
 		if id != "" && len(s.refused) < 1<<10 {
 			s.refused[id] = true
@@ -97,13 +98,23 @@ func (s *Stream) failed(id, message string) {
 	s.add(api.StepFailed, what+firstLine(message), true)
 }
 
-// ended returns what a call was, and forgets it.
-func (s *Stream) ended(id string) string {
+// ended notes that a call ended without an error.
+func (s *Stream) ended(id string) { s.finish(id, true) }
+
+// finish notes the end of a call at the step that it began, forgets it, and returns what it was.
+func (s *Stream) finish(id string, passed bool) string {
 	c, ok := s.pending[id]
-	if ok {
-		s.ends = s.Now().UTC()
+	if !ok {
+		return ""
 	}
 	delete(s.pending, id)
+	s.ends = s.Now().UTC()
+	if i := c.step - 1 - (s.total - len(s.kept)); c.step > 0 && i >= 0 {
+		s.kept[i].Passed = passed
+		if !s.late {
+			s.kept[i].Took = s.ends.Sub(c.since).Round(100 * time.Millisecond).Seconds()
+		}
+	}
 	return c.what
 }
 
@@ -117,7 +128,7 @@ func (s *Stream) deny(id, what, why string) {
 			s.refused[id] = true
 		}
 	}
-	if pending := s.ended(id); pending != "" {
+	if pending := s.finish(id, false); pending != "" {
 		what = pending
 	}
 	what = oneLine(what, maxText)

@@ -65,6 +65,7 @@ type Stream struct {
 	said    string          // the last text that was shown
 	partial strings.Builder // text that comes in pieces
 	pending map[string]call // calls under way, by the program's identifiers
+	added   int             // the number of the step that was added last, 0 if that was not kept
 	late    bool            // calls are reported when they end, or some were forgotten
 	ends    time.Time       // when a call ended last
 	refused map[string]bool // calls that were counted as refused
@@ -192,6 +193,7 @@ func (s *Stream) add(kind api.StepKind, text string, failed bool) {
 	} else {
 		text = oneLine(text, most)
 	}
+	s.added = 0
 	if text == "" {
 		return
 	}
@@ -205,6 +207,7 @@ func (s *Stream) add(kind api.StepKind, text string, failed bool) {
 func (s *Stream) keep(step api.Step) {
 	step.Text = cut(step.Text, maxText)
 	s.total++
+	s.added = s.total
 	s.kept = append(s.kept, step)
 	if over := len(s.kept) - MaxKept; over > 0 {
 		s.kept = slices.Delete(s.kept, 0, over)
