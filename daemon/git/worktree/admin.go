@@ -95,9 +95,14 @@ func (w *Workspace) unlock(agent string) error {
 	return admin.Remove("locked")
 }
 
+// newFile makes a file with the mode that git gives its own. It is an error if anything has that name.
+func newFile(root *os.Root, name string) (*os.File, error) {
+	return root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+}
+
 // createFile makes a file of the owner's. It is an error if anything has that name.
 func (w *Workspace) createFile(root *os.Root, name, text string) error {
-	f, err := root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	f, err := newFile(root, name)
 	if err != nil {
 		return err
 	}
@@ -124,7 +129,7 @@ func (w *Workspace) giveDir(root *os.Root, name string) error {
 
 // writeAdmin makes a file in an agent's part of the git directory, which must not exist.
 func (w *Workspace) writeAdmin(admin *os.Root, name string, fill func(io.Writer) error) error {
-	f, err := admin.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	f, err := newFile(admin, name)
 	if err != nil {
 		return err
 	}

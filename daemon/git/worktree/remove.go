@@ -32,6 +32,7 @@ func (w *Workspace) remove(ctx context.Context, agent string) error {
 		return err
 	}
 	gone, err := w.moveAway(ctx, agent)
+	w.racy.forget(agent)
 	failpoint.Hit("worktree:away")
 	if gone != "" {
 		err = errors.Join(err, fdtree.RemoveAll(ctx, gone))

@@ -4,51 +4,63 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"polis/daemon/api"
+	"polis/fusefs/fdtree"
 )
 
 // maxSettle bounds the wait of Settle: times are compared in seconds.
 const maxSettle = 2 * time.Second
 
-// settleTries bounds how often Settle writes an index whose file system has times of another clock.
-const settleTries = 3
-
 // Settle writes an agent's index again if it is as old as one of its files for which asked returns true. Git
 // compares the content of such a file in every command (racy-git in git's technical documentation), which an
 // agent may not read before a person approves it. Git of the agent may run meanwhile: it has its lock for what it writes
-// (index.lock), and while it has, Settle leaves the index as it is.
+// (index.lock), and while it has, or if it has written, Settle leaves the index as it is.
 func (w *Workspace) Settle(ctx context.Context, agent string, v View, asked func(path string) bool) error {
-	fail := func(err error) error {
-		if err == nil {
-			return nil
-		}
+	if err := w.settle(ctx, agent, v, asked); err != nil {
 		return api.Errorf(api.CodeWorktreeFailed, "settle the index of agent %s: %w", agent, err)
 	}
-	for range settleTries {
-		newest, err := w.asOld(agent, asked)
-		if err != nil {
-			return fail(err)
-		}
-		if newest == 0 {
-			return nil
-		}
-		if err := past(ctx, newest); err != nil {
-			return fail(err)
-		}
-		if locked, err := w.locked(agent); err != nil || locked {
-			return fail(err)
-		}
-		// With --stdin, which names nothing, git enters the worktree: without it, it finds no file there that it should compare.
-		if _, err := w.Bare().Do(ctx, w.cmd(agent, v, "", "update-index", "-q", "--force-write-index", "-z", "--stdin")); err != nil {
-			return fail(err)
-		}
-	}
 	return nil
+}
+
+func (w *Workspace) settle(ctx context.Context, agent string, v View, asked func(path string) bool) (err error) {
+	newest, err := w.asOld(ctx, agent, asked)
+	if err != nil || newest == 0 {
+		return err
+	}
+	if locked, err := w.locked(agent); err != nil || locked {
+		return err
+	}
+	// Git that is killed leaves its lock behind, so it works on a copy.
+	tmp, err := w.scratch("save-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, fdtree.Cleanup(tmp)) }()
+	dir, err := openScratch(tmp)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	at, err := past(ctx, dir, newest)
+	if err != nil || at.IsZero() {
+		return err
+	}
+	was, err := w.indexCopy(agent, dir)
+	if err != nil {
+		return err
+	}
+	// With --stdin, which names nothing, git enters the worktree: without it, it finds no file there that it should compare.
+	if _, err := w.Bare().Do(ctx, w.cmd(agent, v, filepath.Join(tmp, "index"), "update-index", "-q", "--force-write-index", "-z", "--stdin")); err != nil {
+		return err
+	}
+	return w.publishIndex(agent, dir, was, at)
 }
 
 // locked reports whether a git of the agent writes its index, or has died while it did.
@@ -58,57 +70,61 @@ func (w *Workspace) locked(agent string) (bool, error) {
 		return false, err
 	}
 	defer root.Close()
-	_, err = root.Lstat("index.lock")
-	if errors.Is(err, os.ErrNotExist) {
+	_, err = root.Lstat(indexLock)
+	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
 	return err == nil, err
 }
 
-// asOld returns the newest time, in seconds, of an agent's files for which asked returns true and that are not older
-// than its index; 0 if there is none. Files with a time to come stay so.
-func (w *Workspace) asOld(agent string, asked func(path string) bool) (int64, error) {
-	f, fi, err := w.Index(agent)
+// past waits until the clock that gives the files in dir their times has passed a second, and returns its time then. It
+// runs behind the one of time.Now by up to a tick of the kernel (CLOCK_REALTIME_COARSE in clock_gettime(2)), or is that of
+// another machine. The time is zero if that takes too long: git then asks about files that it need not read.
+func past(ctx context.Context, dir *os.Root, second int64) (time.Time, error) {
+	f, err := dir.OpenFile("clock", os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
-		return 0, err
+		return time.Time{}, err
 	}
 	defer f.Close()
-	if fi.Size() > maxIndex {
-		return 0, nil
-	}
-	text, err := io.ReadAll(io.LimitReader(f, maxIndex))
-	if err != nil {
-		return 0, err
-	}
-	x, err := parseIndex(text)
-	if err != nil {
-		return 0, nil //nolint:nilerr // git asks about files that it need not read
-	}
-	var newest int64
-	soon := time.Now().Add(maxSettle).Unix() - 1
-	for i := range x.Entries {
-		if at := x.Modified(i); at >= fi.ModTime().Unix() && at <= soon && asked(x.Entries[i].Name) {
-			newest = max(newest, at)
-		}
-	}
-	return newest, nil
-}
-
-// past waits until the clock that gives files their times has passed a second. It runs behind the one of time.Now by
-// up to a tick of the kernel (CLOCK_REALTIME_COARSE in clock_gettime(2)).
-func past(ctx context.Context, second int64) error {
-	end := time.Now().Add(2 * maxSettle) // the clock can be set back: git then asks about files that it need not read
+	now := []unix.Timespec{{Nsec: unix.UTIME_NOW}, {Nsec: unix.UTIME_NOW}}
+	end := time.Now().Add(2 * maxSettle)
 	for wait := time.Until(time.Unix(second+1, 0)); ; wait = time.Millisecond {
 		timer := time.NewTimer(max(wait, 0))
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return context.Cause(ctx)
+			return time.Time{}, context.Cause(ctx)
 		}
-		var now unix.Timespec
-		if err := unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &now); err != nil || now.Sec > second || time.Now().After(end) {
-			return err
+		if err := unix.UtimesNanoAt(int(f.Fd()), "", now, unix.AT_EMPTY_PATH); err != nil {
+			return time.Time{}, err
+		}
+		fi, err := f.Stat()
+		switch {
+		case err != nil:
+			return time.Time{}, err
+		case fi.ModTime().Unix() > second:
+			return fi.ModTime(), nil
+		case time.Now().After(end):
+			return time.Time{}, nil
 		}
 	}
+}
+
+// indexCopy copies an agent's index to a scratch directory, with its time: git compares the files that changed since.
+func (w *Workspace) indexCopy(agent string, dir *os.Root) (indexID, error) {
+	from, fi, err := w.Index(agent)
+	if err != nil {
+		return indexID{}, err
+	}
+	defer from.Close()
+	err = w.writeAdmin(dir, "index", func(to io.Writer) error { _, err := io.Copy(to, io.LimitReader(from, maxIndex)); return err })
+	if err != nil {
+		return indexID{}, err
+	}
+	to, err := dir.OpenFile("index", os.O_WRONLY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return indexID{}, err
+	}
+	return idOfIndex(fi), errors.Join(setTime(to, fi.ModTime()), to.Close())
 }

@@ -77,6 +77,7 @@ type Workspace struct {
 	locks keylock.Set // of agents' worktrees, by name
 	// minIndex is the size of a base's index from which on git reads only what can differ.
 	minIndex int64
+	racy     racyFiles // of indexes that Settle has read
 }
 
 // Open returns the workspace at cfg.Workspace. It reads nothing yet.
