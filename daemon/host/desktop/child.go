@@ -31,6 +31,10 @@ const (
 
 // Child shows the note on its standard input in the session of its user, and prints how it went.
 func Child(ctx context.Context, in io.Reader, out io.Writer) error {
+	// It has the rights of its user, who could trace it and so keep it from ending.
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return fmt.Errorf("refuse to be traced: %w", err)
+	}
 	uid := os.Getuid()
 	if uid == 0 {
 		return errors.New("a notification is shown with the rights of the user who sees it, not with those of root")

@@ -101,6 +101,22 @@ func TestRootSeesNothing(t *testing.T) {
 	require.Empty(t, out.String())
 }
 
+// TestTheChildIsTheUsersToSeeAndNotToTrace: its user could keep it from being reaped.
+func TestTheChildIsTheUsersToSeeAndNotToTrace(t *testing.T) {
+	need.Root(t)
+	cmd := exec.CommandContext(t.Context(), self, "--"+Flag)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: credential()}
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	var st unix.Stat_t
+	require.Eventually(t, func() bool { // proc(5): what cannot be traced is root's
+		return unix.Stat(fmt.Sprintf("/proc/%d/environ", cmd.Process.Pid), &st) == nil && st.Uid == 0
+	}, 30*time.Second, 10*time.Millisecond)
+	require.NoError(t, in.Close())
+	require.Error(t, cmd.Wait(), "there was no note")
+}
+
 // TestOnlyTheUsersOwnBusIsUsed: what is at its path otherwise is a reason, and nothing is waited for.
 func TestOnlyTheUsersOwnBusIsUsed(t *testing.T) {
 	need.Root(t)
