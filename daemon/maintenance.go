@@ -58,6 +58,7 @@ func (d *Daemon) stopUpkeep() {
 		d.upkeep.cancel(errors.New("the daemon stops"))
 		d.upkeep.maintenance.Close()
 		d.upkeep.wg.Wait()
+		d.desktop.Wait()
 		d.shims.Close()
 	}
 }

@@ -9,21 +9,43 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
+	"time"
 
 	"polis/daemon/api"
 	"polis/daemon/git"
 	"polis/daemon/host/desktop"
 )
 
+const (
+	// maxHeld is how many messages wait for those of the same user before them.
+	maxHeld = 8
+	// leaveAlone is how long nothing is shown to a user whose session did not work: each try takes a process and time.
+	leaveAlone = time.Minute
+)
+
 // Desktop shows messages on the desktops of the users that they are for. A message that cannot be shown is no error,
-// since a user who is not logged in is none: it is counted until one is shown to the user. The zero value is ready but
-// for Log.
+// since a user who is not logged in is none: it is counted until one is shown to the user. No user waits for the desktop
+// of another one. The zero value is ready but for Log.
 type Desktop struct {
 	Log *slog.Logger
 
+	// show is desktop.Show, but in tests.
+	show func(ctx context.Context, u *syscall.Credential, n desktop.Note) error
+
 	mu     sync.Mutex
+	seats  map[uint32]*seat
 	unseen map[uint32]unseen
 	logged map[uint32]map[desktop.Reason]bool // since one was shown
+	wg     sync.WaitGroup                     // the goroutines of the seats
+}
+
+// seat is where one user sees messages. A goroutine shows them one after the other while there are some.
+type seat struct {
+	busy  bool
+	held  []desktop.Note
+	why   *desktop.UnseenError // the session did not work
+	until time.Time            // it is left alone
 }
 
 // unseen is how many messages were not shown to a user, and why the last one was not.
@@ -32,8 +54,18 @@ type unseen struct {
 	why desktop.Reason
 }
 
-// Show shows an event to a user.
+// Why a message was not shown, besides the reasons of package desktop.
+const (
+	// NobodyToSee is that of a message whose workspace has no user, or exists no more.
+	NobodyToSee desktop.Reason = "the workspace has no user to show it to"
+	// Behind is that of one that comes while the session is slow.
+	Behind desktop.Reason = "the session bus has not taken the messages before it yet"
+)
+
+// Show has an event shown to a user, until the end of ctx. It does not wait for that: see Wait.
 func (d *Desktop) Show(ctx context.Context, u User, ev api.Event) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if u.UID == 0 {
 		d.missed(u.UID, &desktop.UnseenError{Reason: NobodyToSee})
 		return nil
@@ -42,29 +74,76 @@ func (d *Desktop) Show(ctx context.Context, u User, ev api.Event) error {
 	if err != nil {
 		return err
 	}
-	err = desktop.Show(ctx, cred, note(ev))
-	var un *desktop.UnseenError
-	switch {
-	case errors.As(err, &un):
-		d.missed(u.UID, un)
-		return nil
-	case err != nil:
-		return err
+	s := d.seats[u.UID]
+	if s == nil { // at most one for each user of a workspace
+		if d.seats == nil {
+			d.seats = map[uint32]*seat{}
+		}
+		s = &seat{}
+		d.seats[u.UID] = s
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.unseen, u.UID)
-	delete(d.logged, u.UID)
+	n := note(ev)
+	switch {
+	case s.busy && len(s.held) == maxHeld:
+		d.missed(u.UID, &desktop.UnseenError{Reason: Behind})
+	case s.busy:
+		s.held = append(s.held, n)
+	case time.Now().Before(s.until):
+		d.missed(u.UID, s.why)
+	default:
+		s.busy = true
+		d.wg.Go(func() {
+			for more := true; more; {
+				n, more = d.shown(ctx, u.UID, s, d.try(ctx, cred, n))
+			}
+		})
+	}
 	return nil
 }
 
-// NobodyToSee is why a message was not shown whose workspace has no user, or exists no more.
-const NobodyToSee desktop.Reason = "the workspace has no user to show it to"
+// Wait returns when nothing is shown any more: soon after the end of the contexts of Show.
+func (d *Desktop) Wait() { d.wg.Wait() }
 
-// missed counts a message that was not shown. The first for each reason is logged.
-func (d *Desktop) missed(uid uint32, why *desktop.UnseenError) {
+func (d *Desktop) try(ctx context.Context, u *syscall.Credential, n desktop.Note) error {
+	if d.show != nil {
+		return d.show(ctx, u, n)
+	}
+	return desktop.Show(ctx, u, n)
+}
+
+// shown notes how a message went, and returns the next one of the user. If the session does not work, those that are
+// held are not shown.
+func (d *Desktop) shown(ctx context.Context, uid uint32, s *seat, err error) (next desktop.Note, more bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	var un *desktop.UnseenError
+	switch {
+	case ctx.Err() != nil:
+		s.held = nil
+	case errors.As(err, &un):
+		d.missed(uid, un)
+		if un.Reason == desktop.Failed {
+			s.why, s.until = un, time.Now().Add(leaveAlone)
+			for range s.held {
+				d.missed(uid, un)
+			}
+			s.held = nil
+		}
+	case err != nil:
+		d.Log.Warn("notification failed", "op", "notify", "uid", uid, "err", err)
+	default:
+		delete(d.unseen, uid)
+		delete(d.logged, uid)
+	}
+	if s.busy = len(s.held) > 0; !s.busy {
+		return desktop.Note{}, false
+	}
+	next, s.held = s.held[0], s.held[1:]
+	return next, true
+}
+
+// missed counts a message that was not shown. The first for each reason is logged. mu is held.
+func (d *Desktop) missed(uid uint32, why *desktop.UnseenError) {
 	if d.unseen == nil {
 		d.unseen, d.logged = map[uint32]unseen{}, map[uint32]map[desktop.Reason]bool{}
 	}

@@ -9,7 +9,9 @@
 // [Happenings] decides which events are sent by [notify] of the configuration, to [Targets]. A [Questions] sends
 // each new question of an agent once, unless it was answered before its turn. Neither retries. Send never blocks.
 //
-// A [Desktop] shows messages on the desktops of users. It owns the count of those that nobody saw.
+// A [Desktop] shows messages on the desktops of users, each user's by a goroutine that it owns, so that a session
+// that does not answer delays no other target and no other user. Such a session is left alone for a minute. It owns the
+// count of the messages that nobody saw.
 //
 // An [Escalator] notifies people of the open cases of the patrol (seed 004) as [patrol.escalation] says. It owns the
 // text of such a message, and when an open case is sent again: package patrol decides whether one is due, and a case
