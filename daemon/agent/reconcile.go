@@ -60,6 +60,7 @@ func (m *Manager) Restore(ctx context.Context, ws *Workspace, kept []store.Agent
 			rep.add(&rep.Errors, "state of workspace %s: %v", ws.Name, err)
 			continue
 		}
+		a.Kept.StatusSince = m.loadSince(ws, k)
 		tree, listed := there[k.Name]
 		missing := ws.Git && (!listed || tree.Missing)
 		m.mu.Lock()

@@ -76,6 +76,9 @@ func (m *Manager) foundUnless(a *Agent, s api.Status, reason string, stale func(
 		m.Events.Publish(api.Event{Type: api.EventAgentStatus, Agent: a.Name(), Message: msg,
 			Data: map[string]any{"from": old, "to": s, "reason": reason}})
 	}
+	if old != s {
+		m.saveSince(a)
+	}
 	if err := m.save(a.WS); err != nil {
 		m.Log.Error("state not saved", "agent", a.Name(), "err", err)
 	}

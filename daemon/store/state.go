@@ -60,8 +60,9 @@ type Agent struct {
 	CgroupPath   string     `json:"cgroup_path"`
 	Status       api.Status `json:"status"`
 	StatusReason string     `json:"status_reason,omitempty"`
-	// StatusSince is when it came into that state; zero if an earlier polisd recorded it.
-	StatusSince    time.Time       `json:"status_since,omitzero"`
+	// StatusSince is when it came into that state; zero if an earlier polisd recorded it. It is in a file of its own
+	// (package agent): an earlier polisd refuses a state with a field that it does not know.
+	StatusSince    time.Time       `json:"-"`
 	MergeStatus    api.MergeStatus `json:"merge_status,omitempty"`
 	MergeCommitSHA string          `json:"merge_commit_sha,omitempty"`
 	// Trashed is where its worktree was moved when it was broken and a new one was made; empty if that never happened.
