@@ -14,7 +14,7 @@ const endTime = 5 * time.Second
 var ErrUnended = errors.New("it cannot be ended")
 
 // left are those of this process. They are no one caller's, as the children of a process are not: a user who keeps
-// commands from ending has a bounded number of them, whoever runs them.
+// commands from ending has a bounded number of them, by all callers together.
 var left unended
 
 // unended are the users with commands that were killed and have not ended, and how many of them. There are at most as
