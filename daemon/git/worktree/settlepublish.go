@@ -15,7 +15,7 @@ import (
 // indexLock is the file that git makes while it writes an index.
 const indexLock = "index.lock"
 
-// indexID tells an index from every other that git writes in its place.
+// indexID distinguishes an index from every other that git writes in its place.
 type indexID struct {
 	dev, ino uint64
 	size, at int64 // in bytes, and in nanoseconds

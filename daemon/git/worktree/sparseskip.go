@@ -80,7 +80,7 @@ func (w *Workspace) presentIndex(ctx context.Context, agent string) (*gitindex.I
 	if x != nil || err != nil {
 		return x, err
 	}
-	if _, err := w.Bare().Do(ctx, w.cmd(agent, View{}, "", "update-index", "-q", "--force-write-index")); err != nil {
+	if _, err := w.Bare().Do(ctx, w.cmd(agent, View{}, "", "update-index", "-q", "--force-write-index", "-z", "--stdin")); err != nil { // with --stdin git enters the worktree, and finds its files
 		return nil, context.Cause(ctx) //nolint:nilnil // git does not read it either
 	}
 	return read()
