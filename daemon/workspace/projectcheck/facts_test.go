@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"polis/daemon/api"
 )
@@ -86,8 +87,11 @@ func (s caller) facts(ctx context.Context, tracked []string) (f facts, err error
 	}
 	f.content = map[string]string{}
 	for _, name := range tracked {
-		if b, err := os.ReadFile(filepath.Join(s.dir, name)); err == nil {
+		path := filepath.Join(s.dir, name)
+		if b, err := os.ReadFile(path); err == nil {
 			f.content[name] = string(b)
+			// Else status compares the content of a file, and so its line endings, if it is as old as the index only: by chance.
+			errs = append(errs, os.Chtimes(path, time.Time{}, time.Unix(1e9, 0)))
 		}
 	}
 	f.status = fields(run("", "status", "--porcelain", "-z"))
