@@ -26,11 +26,26 @@ func (o *Own) Environ() []string {
 		"GIT_PAGER=cat", "PAGER=cat", "GIT_EDITOR=/bin/false",
 	}
 	// Programs reach keyrings over the user's bus, if the user has a session.
-	run := filepath.Join("/run/user", strconv.FormatUint(uint64(o.UID), 10))
-	if _, err := os.Stat(filepath.Join(run, "bus")); err == nil {
+	if o.hasSession() {
+		run := filepath.Join(runtimes, strconv.FormatUint(uint64(o.UID), 10))
 		env = append(env, "XDG_RUNTIME_DIR="+run, "DBUS_SESSION_BUS_ADDRESS=unix:path="+run+"/bus")
 	}
 	return append(env, o.Env...)
+}
+
+// runtimes has a directory for each user who is logged in (pam_systemd(8)).
+const runtimes = "/run/user"
+
+// hasSession reports whether the user is logged in. It reads names only: the user can mount a file system over the
+// directory, which never answers.
+func (o *Own) hasSession() bool {
+	f, err := os.Open(runtimes)
+	if err != nil {
+		return false // there are no logins here
+	}
+	defer f.Close()
+	names, err := f.Readdirnames(-1)
+	return err == nil && slices.Contains(names, strconv.FormatUint(uint64(o.UID), 10))
 }
 
 // Path returns the directories of the user's programs.
