@@ -127,13 +127,20 @@ func (w *Workspace) copyIndex(admin *os.Root, name string, src *os.File) error {
 	if err != nil {
 		return err
 	}
-	if err = unix.IoctlFileClone(int(dst.Fd()), int(src.Fd())); err != nil {
-		_, err = io.Copy(dst, src)
-	}
-	if err = errors.Join(err, w.giveFile(dst), dst.Close()); err != nil {
+	if err = errors.Join(copyFile(dst, src), w.giveFile(dst), dst.Close()); err != nil {
 		return errors.Join(err, admin.Remove(name))
 	}
 	return nil
+}
+
+// copyFile makes dst, which is empty, a copy of an index, by reference where the file system can (FICLONE in
+// ioctl_ficlone(2)).
+func copyFile(dst, src *os.File) error {
+	if unix.IoctlFileClone(int(dst.Fd()), int(src.Fd())) == nil {
+		return nil
+	}
+	_, err := io.Copy(dst, io.LimitReader(src, maxCopiedIndex)) // an agent's can grow
+	return err
 }
 
 // keep stores the marked index of an agent, which was the prepared one before.
@@ -150,8 +157,8 @@ func (m *marked) keep(w *Workspace, agent string) error {
 	}
 	if fi.Size() > maxIndex {
 		err = fmt.Errorf("it has more than %d bytes", maxIndex)
-	} else if err = unix.IoctlFileClone(int(tmp.Fd()), int(f.Fd())); err != nil {
-		_, err = io.Copy(tmp, io.LimitReader(f, maxIndex))
+	} else {
+		err = copyFile(tmp, f)
 	}
 	if err = errors.Join(err, tmp.Close()); err == nil {
 		err = os.Rename(tmp.Name(), m.path)

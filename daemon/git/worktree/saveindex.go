@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"strings"
@@ -87,14 +86,13 @@ func (s *saver) readIndex() error {
 	}
 	defer from.Close()
 	if fi.Size() > maxCopiedIndex {
-		return fmt.Errorf("the index has more than %d bytes: git reset in the agent makes it again, if it is removed", maxCopiedIndex)
+		return fmt.Errorf("the index has more than %d bytes; in the agent, rm \"$(git rev-parse --git-path index)\" && git reset makes it again", maxCopiedIndex)
 	}
 	to, err := os.OpenFile(s.index, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(to, io.LimitReader(from, maxCopiedIndex)) // it can grow
-	return errors.Join(err, setTime(to, fi.ModTime()), s.w.giveFile(to), to.Close())
+	return errors.Join(copyFile(to, from), setTime(to, fi.ModTime()), s.w.giveFile(to), to.Close())
 }
 
 // copyChanges is copyIndex for a worktree of which git reads only what can differ: that part of the

@@ -3,13 +3,10 @@ package worktree
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // indexLock is the file that git makes while it writes an index.
@@ -74,10 +71,7 @@ func (w *Workspace) publishIndex(agent string, dir *os.Root, was indexID, at tim
 	if same, err := isIndex(admin, was); err != nil || !same {
 		return err
 	}
-	if err = unix.IoctlFileClone(int(to.Fd()), int(from.Fd())); err != nil {
-		_, err = io.Copy(to, io.LimitReader(from, maxCopiedIndex))
-	}
-	if err := errors.Join(err, w.giveFile(to), setTime(to, at)); err != nil {
+	if err := errors.Join(copyFile(to, from), w.giveFile(to), setTime(to, at)); err != nil {
 		return err
 	}
 	if fi, err = to.Stat(); err != nil {
