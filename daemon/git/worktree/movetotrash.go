@@ -83,5 +83,5 @@ func (w *Workspace) SaveBranch(ctx context.Context, agent string, opt SaveOption
 // Sweep removes what a daemon that was killed left beside the worktrees. Call it only at start,
 // when no other operation runs.
 func (w *Workspace) Sweep(ctx context.Context) error {
-	return errors.Join((&upper{w: w}).sweep(), w.sweepLayers(ctx))
+	return errors.Join((&upper{w: w}).sweep(), w.sweepLayers(ctx), w.unlockIndexes())
 }

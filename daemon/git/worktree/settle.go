@@ -70,6 +70,9 @@ func (w *Workspace) locked(agent string) (bool, error) {
 		return false, err
 	}
 	defer root.Close()
+	if err := unlockIndex(root); err != nil { // of a settle that a kill of polisd ended
+		return false, err
+	}
 	_, err = root.Lstat(indexLock)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
