@@ -152,4 +152,19 @@ func TestRefsAreNotWithoutEnd(t *testing.T) {
 	out, err = run(t, filepath.Join(r.dir, "a1"), "git", "branch", "more")
 	require.Error(t, err)
 	require.Contains(t, out, "quota", "few, with long names")
+
+	// Git locks all refs of a transaction before it makes the first one.
+	g.mu.Lock()
+	clear(g.owned)
+	for i := range maxRefs - 10 {
+		g.owned[fmt.Sprintf("refs/tags/%d", i)] = true
+	}
+	g.mu.Unlock()
+	transaction := "i=0; while [ $i -lt %d ]; do i=$((i+1)); echo create refs/tags/t$i HEAD; done | git update-ref --stdin"
+	out, err = run(t, filepath.Join(r.dir, "a1"), "sh", "-c", fmt.Sprintf(transaction, 11))
+	require.Error(t, err)
+	require.Contains(t, out, "quota")
+	require.Len(t, g.Owned(), maxRefs-10)
+	r.must(filepath.Join(r.dir, "a1"), fmt.Sprintf(transaction, 10))
+	require.Len(t, g.Owned(), maxRefs)
 }

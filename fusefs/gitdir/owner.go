@@ -39,18 +39,25 @@ func (g *Guard) standsFor(name string) bool {
 	return strings.HasPrefix(tag, agents) || branch == g.cfg.Target || !g.owns(branch) && g.exists(branch)
 }
 
-// many reports whether a new ref exceeds the limit.
+// many reports whether a new ref exceeds a limit. One that is locked counts: git locks all refs of a transaction before
+// it makes the first one.
 func (g *Guard) many(name string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.owned[name] || ofRemote(name) {
 		return false
 	}
-	size := len(name)
+	n, size := len(g.owned)+1, len(name)
 	for r := range g.owned {
 		size += len(r)
 	}
-	return len(g.owned) >= maxRefs || size > maxRefBytes
+	for path := range g.locks {
+		r := refName(path)
+		if r != name && strings.HasPrefix(r, "refs/") && !g.owned[r] && !ofRemote(r) {
+			n, size = n+1, size+len(r)
+		}
+	}
+	return n > maxRefs || size > maxRefBytes
 }
 
 // conflicts reports whether a new ref would block another: one of its parents is a ref, or packed
