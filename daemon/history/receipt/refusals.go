@@ -6,18 +6,28 @@ import (
 	"encoding/json"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"polis/daemon/api"
 )
 
 // maxRefusals bounds how many receipts Refusals returns: the last ones.
 const maxRefusals = 10000
 
+// readers bounds the logs that Refusals reads at a time, those of all workspaces together: each is read whole, and who may
+// read the API may call it as often as they like.
+var readers = semaphore.NewWeighted(2)
+
 // Refusals returns what an agent was refused since then, as its log has it, the oldest first. broken is the first
-// entry of the log that does not match its hash: nothing after it is read.
+// entry of the log that does not match its hash: nothing after it is read. It waits for its turn until ctx ends.
 func (s *Store) Refusals(ctx context.Context, agent string, since time.Time) (out []api.WhyEntry, broken *api.BrokenReceipt, err error) {
 	if agent == "" {
 		return nil, nil, nil
 	}
+	if err := readers.Acquire(ctx, 1); err != nil {
+		return nil, nil, err
+	}
+	defer readers.Release(1)
 	broken, err = s.Each(ctx, func(log string) bool { return log == agent }, func(_ string, r *Receipt) error {
 		if r.Agent != agent || r.Time.Before(since) || r.Type != api.EventDenied && r.Type != api.EventLockConflict {
 			return nil
