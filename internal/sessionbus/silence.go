@@ -35,7 +35,7 @@ func Silence(t testing.TB, dir string, uid int) (end func()) {
 			copy(out[16:24], in[40:48])                    // the version
 			copy(out[24:28], in[48:52])                    // max_readahead
 			binary.NativeEndian.PutUint32(out[36:], 4<<10) // max_write
-			_, _ = unix.Write(fd, out) //nolint:errcheck // the mount may have ended
+			_, _ = unix.Write(fd, out)                     //nolint:errcheck // the mount may have ended
 		}
 	}()
 	ended := false
